@@ -17,7 +17,8 @@ import socket
 import ssl
 import time
 import urllib.parse
-from typing import Any, Callable, Dict, Iterator, List, NamedTuple, Optional, Tuple
+from collections.abc import Iterator
+from typing import Any, Callable, NamedTuple
 
 DEFAULT_TIMEOUT = 30.0
 DEFAULT_CONNECT_TIMEOUT = 5.0
@@ -40,7 +41,7 @@ class OpenAIConnectionError(Exception):
 class Response:
     """A whole answer: ``status``, ``headers`` (names in lower case, repeated ones joined by ", ") and ``body``."""
 
-    def __init__(self, status: int, headers: Dict[str, str], body: bytes) -> None:
+    def __init__(self, status: int, headers: dict[str, str], body: bytes) -> None:
         self.status = status
         self.headers = headers
         self.body = body
@@ -55,7 +56,7 @@ class Response:
         return self.body.decode("utf-8", "replace")
 
     def __repr__(self) -> str:
-        return "Response(status={0}, {1} bytes)".format(self.status, len(self.body))
+        return f"Response(status={self.status}, {len(self.body)} bytes)"
 
 
 class Chunk(NamedTuple):
@@ -72,17 +73,17 @@ class Chunk(NamedTuple):
 class StreamResult:
     """A streamed answer.
 
-    ``chunks`` holds the events in order without the closing ``[DONE]``, which sets ``done``. ``ttft_s`` is the time of the
-    first chunk (None where there is none) and ``total_s`` that of the end, both in seconds from sending the request.
+    ``chunks`` holds the events in order without the closing ``[DONE]``, which sets ``done``. ``ttft_s`` is the time
+    of the first chunk (None where there is none) and ``total_s`` that of the end, both in seconds from sending the request.
     Where the status is not 200, ``body`` holds the answer and there are no chunks.
     """
 
     def __init__(
         self,
         status: int,
-        headers: Dict[str, str],
+        headers: dict[str, str],
         body: bytes,
-        chunks: List[Chunk],
+        chunks: list[Chunk],
         done: bool,
         total_s: float,
     ) -> None:
@@ -91,7 +92,7 @@ class StreamResult:
         self.body = body
         self.chunks = chunks
         self.done = done
-        self.ttft_s: Optional[float] = chunks[0].at_s if chunks else None
+        self.ttft_s: float | None = chunks[0].at_s if chunks else None
         self.total_s = total_s
 
     def json(self) -> Any:
@@ -99,9 +100,8 @@ class StreamResult:
         return _json_or_none(self.body)
 
     def __repr__(self) -> str:
-        return "StreamResult(status={0}, {1} chunks, done={2}, total_s={3:.3f})".format(
-            self.status, len(self.chunks), self.done, self.total_s
-        )
+        seen = f"{len(self.chunks)} chunks, done={self.done}, total_s={self.total_s:.3f}"
+        return f"StreamResult(status={self.status}, {seen})"
 
 
 class OpenAIClient:
@@ -119,11 +119,11 @@ class OpenAIClient:
     def __init__(
         self,
         base_url: str,
-        api_key: Optional[str] = None,
+        api_key: str | None = None,
         timeout: float = DEFAULT_TIMEOUT,
         connect_timeout: float = DEFAULT_CONNECT_TIMEOUT,
-        total_timeout: Optional[float] = None,
-        tls: Optional[ssl.SSLContext] = None,
+        total_timeout: float | None = None,
+        tls: ssl.SSLContext | None = None,
     ) -> None:
         self._scheme, self._host, self._port, self._prefix = _split_url(base_url)
         self.base_url = base_url.rstrip("/")
@@ -134,19 +134,19 @@ class OpenAIClient:
         self._tls = tls
         if api_key is not None and not _is_header_text(api_key):
             raise ValueError(
-                "the API key for {0} is empty or holds characters that an HTTP header cannot carry "
-                "(line ends, control characters or non-ASCII letters)".format(self.base_url)
+                f"the API key for {self.base_url} is empty or holds characters that an HTTP header cannot carry "
+                "(line ends, control characters or non-ASCII letters)"
             )
 
     def __repr__(self) -> str:
-        return "OpenAIClient({0!r}, api_key={1})".format(self.base_url, "None" if self._api_key is None else "<set>")
+        return "OpenAIClient({!r}, api_key={})".format(self.base_url, "None" if self._api_key is None else "<set>")
 
     def request(
         self,
         method: str,
         path: str,
-        body: Optional[Dict[str, Any]] = None,
-        headers: Optional[Dict[str, str]] = None,
+        body: dict[str, Any] | None = None,
+        headers: dict[str, str] | None = None,
     ) -> Response:
         """Send one request and read the whole answer, whatever its status.
 
@@ -162,9 +162,9 @@ class OpenAIClient:
     def stream(
         self,
         path: str,
-        body: Dict[str, Any],
-        headers: Optional[Dict[str, str]] = None,
-        on_chunk: Optional[Callable[[Chunk], None]] = None,
+        body: dict[str, Any],
+        headers: dict[str, str] | None = None,
+        on_chunk: Callable[[Chunk], None] | None = None,
     ) -> StreamResult:
         """POST ``body`` and read server-sent events as they arrive, noting when each came.
 
@@ -183,7 +183,7 @@ class OpenAIClient:
                     answer.status, answer_headers, b"".join(exchange.pieces()), [], False, exchange.elapsed()
                 )
             events = SSEParser()
-            chunks: List[Chunk] = []
+            chunks: list[Chunk] = []
             for piece in exchange.pieces():
                 at_s = exchange.elapsed()
                 for data in events.feed(piece):
@@ -218,7 +218,7 @@ def completion_request(
     task: str = "generate",
     max_tokens: int = DEFAULT_MAX_TOKENS,
     prompt: str = PROMPT,
-) -> Tuple[str, Dict[str, Any]]:
+) -> tuple[str, dict[str, Any]]:
     """Path and body of one small request for a task: ``generate``, ``embed`` or ``score``.
 
     :raises ValueError: for another task.
@@ -236,7 +236,7 @@ def completion_request(
         return "/v1/embeddings", {"model": model, "input": prompt}
     if task == "score":
         return "/v1/score", {"model": model, "text_1": prompt, "text_2": prompt}
-    raise ValueError("task {0!r} is unknown; allowed: generate, embed, score".format(task))
+    raise ValueError(f"task {task!r} is unknown; allowed: generate, embed, score")
 
 
 class SSEParser:
@@ -244,13 +244,13 @@ class SSEParser:
 
     def __init__(self) -> None:
         self._rest = b""
-        self._data: List[str] = []
+        self._data: list[str] = []
 
-    def feed(self, piece: bytes) -> List[str]:
+    def feed(self, piece: bytes) -> list[str]:
         """Take the next bytes and return the data of the events they complete."""
         lines = (self._rest + piece).split(b"\n")
         self._rest = lines.pop()
-        events: List[str] = []
+        events: list[str] = []
         for raw in lines:
             line = raw.rstrip(b"\r").decode("utf-8", "replace")
             if not line:
@@ -272,8 +272,8 @@ class _Exchange:
         client: OpenAIClient,
         method: str,
         path: str,
-        body: Optional[Dict[str, Any]],
-        headers: Optional[Dict[str, str]],
+        body: dict[str, Any] | None,
+        headers: dict[str, str] | None,
     ) -> None:
         self._client = client
         self._method = method
@@ -287,10 +287,10 @@ class _Exchange:
         self._headers.update(headers or {})
         for name, value in self._headers.items():
             if value and not _is_header_text(value):
-                raise ValueError("header {0} holds characters that an HTTP header cannot carry".format(name))
-        self._connection: Optional[http.client.HTTPConnection] = None
-        self._socket: Optional[socket.socket] = None
-        self._answer: Optional[http.client.HTTPResponse] = None
+                raise ValueError(f"header {name} holds characters that an HTTP header cannot carry")
+        self._connection: http.client.HTTPConnection | None = None
+        self._socket: socket.socket | None = None
+        self._answer: http.client.HTTPResponse | None = None
         self._began = time.monotonic()
         self._sent = self._began
         self._received = 0
@@ -311,7 +311,7 @@ class _Exchange:
             self._connection = connection
             connection.connect()
         except (OSError, http.client.HTTPException, UnicodeError) as error:
-            raise OpenAIConnectionError("cannot connect to {0}: {1}".format(client.base_url, _reason(error))) from None
+            raise OpenAIConnectionError(f"cannot connect to {client.base_url}: {_reason(error)}") from None
         self._socket = connection.sock
         try:
             self._limit_next_read()
@@ -376,29 +376,23 @@ class _Exchange:
         self._socket.settimeout(limit)
 
     def _failure(self, what: str, error: BaseException) -> OpenAIConnectionError:
+        waited = time.monotonic() - self._began
         return OpenAIConnectionError(
-            "{0} {1} to {2} {3}: {4} after {5:.1f} s, {6} bytes received".format(
-                self._client.base_url,
-                what,
-                self._method,
-                self._path,
-                _reason(error),
-                time.monotonic() - self._began,
-                self._received,
-            )
+            f"{self._client.base_url} {what} to {self._method} {self._path}: "
+            f"{_reason(error)} after {waited:.1f} s, {self._received} bytes received"
         )
 
 
-def _split_url(base_url: str) -> Tuple[str, str, int, str]:
+def _split_url(base_url: str) -> tuple[str, str, int, str]:
     try:
         parts = urllib.parse.urlsplit(base_url)
         port = parts.port
     except ValueError:
         raise ValueError("not a usable URL; wanted http://address:port") from None
     if parts.username is not None or parts.password is not None:
-        raise ValueError("the URL of {0} holds a user name or a password; remove them".format(parts.hostname))
+        raise ValueError(f"the URL of {parts.hostname} holds a user name or a password; remove them")
     if parts.scheme not in ("http", "https") or not parts.hostname or parts.query or parts.fragment:
-        raise ValueError("{0!r} is no usable URL; wanted http://address:port".format(base_url))
+        raise ValueError(f"{base_url!r} is no usable URL; wanted http://address:port")
     if port is None:
         port = 443 if parts.scheme == "https" else 80
     return parts.scheme, parts.hostname, port, parts.path.rstrip("/")
@@ -408,8 +402,8 @@ def _is_header_text(value: str) -> bool:
     return bool(value) and all(" " <= letter <= "~" for letter in value)
 
 
-def _header_dict(answer: http.client.HTTPResponse) -> Dict[str, str]:
-    headers: Dict[str, str] = {}
+def _header_dict(answer: http.client.HTTPResponse) -> dict[str, str]:
+    headers: dict[str, str] = {}
     for name, value in answer.getheaders():
         name = name.lower()
         headers[name] = headers[name] + ", " + value if name in headers else value
