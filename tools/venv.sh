@@ -25,28 +25,31 @@ case $version in
     *) die "PYTHON=$python is Python $version; Python 3.11 to 3.14 is needed" ;;
 esac
 
-# What the environment was made from: a change in it makes the environment anew.
-wanted=$("$python" -c 'import sys; print(sys.version, sys.base_prefix)'; cat requirements*.txt; printf '%s\n' "$@")
-if [ -x "$dir/bin/python" ] && [ "$(cat "$dir/.made-from" 2>/dev/null)" = "$wanted" ]; then
+# What the environment is made from: another Python makes it anew, other requirements are installed into it.
+interpreter=$("$python" -c 'import sys; print(sys.version, sys.base_prefix)')
+requirements=$(cat requirements*.txt; printf '%s\n' "$@")
+if [ "$(cat "$dir/.interpreter" 2>/dev/null)" != "$interpreter" ]; then
+    say "making $dir with Python $version ($python)"
+    if ! "$python" -c 'import ensurepip, venv' 2>/dev/null; then
+        # Debian and Ubuntu split the venv module off.
+        package="python$version-venv"
+        if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; then
+            say "Python $version has no venv module: installing $package"
+            apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq "$package" >/dev/null
+        else
+            die "Python $version has no venv module. Install it and run make again:
+    sudo apt-get install $package"
+        fi
+    fi
+    "$python" -m venv --clear "$dir"
+    printf '%s\n' "$interpreter" >"$dir/.interpreter"
+elif [ "$(cat "$dir/.requirements" 2>/dev/null)" = "$requirements" ]; then
     exit 0
 fi
 
-say "making $dir with Python $version ($python)"
-if ! "$python" -c 'import ensurepip, venv' 2>/dev/null; then
-    # Debian and Ubuntu split the venv module off.
-    package="python$version-venv"
-    if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; then
-        say "Python $version has no venv module: installing $package"
-        apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq "$package" >/dev/null
-    else
-        die "Python $version has no venv module. Install it and run make again:
-    sudo apt-get install $package"
-    fi
-fi
-"$python" -m venv --clear "$dir"
 args=()
 for file in "$@"; do args+=(-r "$file"); done
 say "installing $* (a minute or two)"
 "$dir/bin/python" -m pip install -qq --disable-pip-version-check "${args[@]}"
-printf '%s\n' "$wanted" >"$dir/.made-from"
+printf '%s\n' "$requirements" >"$dir/.requirements"
 say "$dir is ready: ansible-core $("$dir/bin/python" -c 'from ansible.release import __version__; print(__version__)')"
