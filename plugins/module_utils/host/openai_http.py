@@ -20,15 +20,19 @@ import urllib.parse
 from collections.abc import Iterator
 from typing import Any, Callable, NamedTuple
 
+from ansible_collections.tandem.vllm.plugins.module_utils.openai_api import (
+    DEFAULT_MAX_TOKENS,
+    PROMPT,
+    EventParser,
+    completion_request,
+)
+
 DEFAULT_TIMEOUT = 30.0
 DEFAULT_CONNECT_TIMEOUT = 5.0
-DEFAULT_MAX_TOKENS = 8
 
 # How long the rest of a stream may take to end after "[DONE]"; what comes then is of no interest.
 _DRAIN_SECONDS = 2.0
 _READ_SIZE = 65536
-
-PROMPT = "Hello, my name is"
 
 
 class OpenAIConnectionError(Exception):
@@ -73,8 +77,9 @@ class Chunk(NamedTuple):
 class StreamResult:
     """A streamed answer.
 
-    ``chunks`` holds the events in order without the closing ``[DONE]``, which sets ``done``. ``ttft_s`` is the time
-    of the first chunk (None where there is none) and ``total_s`` that of the end, both in seconds from sending the request.
+    ``chunks`` holds the events in order without the closing ``[DONE]``, which sets ``done``. ``ttft_s`` is the
+    time of the first chunk (None where there is none) and ``total_s`` that of the end, both in seconds from sending the
+    request.
     Where the status is not 200, ``body`` holds the answer and there are no chunks.
     """
 
@@ -155,7 +160,7 @@ class OpenAIClient:
         exchange = _Exchange(self, method, path, body, headers)
         try:
             answer = exchange.open()
-            return Response(answer.status, _header_dict(answer), b"".join(exchange.pieces()))
+            return Response(answer.status, _header_dict(answer), b"".join(exchange.pieces(answer)))
         finally:
             exchange.close()
 
@@ -180,15 +185,15 @@ class OpenAIClient:
             answer_headers = _header_dict(answer)
             if answer.status != 200:
                 return StreamResult(
-                    answer.status, answer_headers, b"".join(exchange.pieces()), [], False, exchange.elapsed()
+                    answer.status, answer_headers, b"".join(exchange.pieces(answer)), [], False, exchange.elapsed()
                 )
-            events = SSEParser()
+            events = EventParser()
             chunks: list[Chunk] = []
-            for piece in exchange.pieces():
+            for piece in exchange.pieces(answer):
                 at_s = exchange.elapsed()
                 for data in events.feed(piece):
                     if data.strip() == "[DONE]":
-                        exchange.drain()
+                        exchange.drain(answer)
                         return StreamResult(answer.status, answer_headers, b"", chunks, True, at_s)
                     chunk = Chunk(at_s, data)
                     chunks.append(chunk)
@@ -211,57 +216,6 @@ class OpenAIClient:
         """
         path, body = completion_request(model, task, max_tokens, prompt)
         return self.request("POST", path, body)
-
-
-def completion_request(
-    model: str,
-    task: str = "generate",
-    max_tokens: int = DEFAULT_MAX_TOKENS,
-    prompt: str = PROMPT,
-) -> tuple[str, dict[str, Any]]:
-    """Path and body of one small request for a task: ``generate``, ``embed`` or ``score``.
-
-    :raises ValueError: for another task.
-    """
-    if task == "generate":
-        return "/v1/completions", {
-            "model": model,
-            "prompt": prompt,
-            "max_tokens": max_tokens,
-            "temperature": 0,
-            # vLLM's own parameter: the first token that ends the text would make a working engine look silent.
-            "ignore_eos": True,
-        }
-    if task == "embed":
-        return "/v1/embeddings", {"model": model, "input": prompt}
-    if task == "score":
-        return "/v1/score", {"model": model, "text_1": prompt, "text_2": prompt}
-    raise ValueError(f"task {task!r} is unknown; allowed: generate, embed, score")
-
-
-class SSEParser:
-    """Cuts bytes, however they were split on the way, into the data of server-sent events."""
-
-    def __init__(self) -> None:
-        self._rest = b""
-        self._data: list[str] = []
-
-    def feed(self, piece: bytes) -> list[str]:
-        """Take the next bytes and return the data of the events they complete."""
-        lines = (self._rest + piece).split(b"\n")
-        self._rest = lines.pop()
-        events: list[str] = []
-        for raw in lines:
-            line = raw.rstrip(b"\r").decode("utf-8", "replace")
-            if not line:
-                if self._data:
-                    events.append("\n".join(self._data))
-                    self._data = []
-            elif line.startswith("data:"):
-                value = line[len("data:") :]
-                self._data.append(value[1:] if value.startswith(" ") else value)
-            # Comments (":"), "event:", "id:" and "retry:" carry nothing that is used here.
-        return events
 
 
 class _Exchange:
@@ -289,7 +243,7 @@ class _Exchange:
             if value and not _is_header_text(value):
                 raise ValueError(f"header {name} holds characters that an HTTP header cannot carry")
         self._connection: http.client.HTTPConnection | None = None
-        self._socket: socket.socket | None = None
+        self._socket: socket.socket  # from connecting on
         self._answer: http.client.HTTPResponse | None = None
         self._began = time.monotonic()
         self._sent = self._began
@@ -322,12 +276,10 @@ class _Exchange:
             raise self._failure("gave no answer", error) from None
         return self._answer
 
-    def pieces(self) -> Iterator[bytes]:
+    def pieces(self, answer: http.client.HTTPResponse) -> Iterator[bytes]:
         """The body's bytes as they arrive."""
-        answer = self._answer
-        assert answer is not None
         expected = answer.length
-        while True:
+        while not answer.isclosed():
             try:
                 self._limit_next_read()
                 piece = answer.read1(_READ_SIZE)
@@ -340,14 +292,12 @@ class _Exchange:
         if expected is not None and self._received < expected:
             raise self._failure("did not finish its answer", http.client.IncompleteRead(b"", expected - self._received))
 
-    def drain(self) -> None:
+    def drain(self, answer: http.client.HTTPResponse) -> None:
         """Read on to the end of the answer, so that the server sees no aborted request; failures are of no interest."""
-        answer, sock = self._answer, self._socket
-        assert answer is not None and sock is not None
         limit = time.monotonic() + _DRAIN_SECONDS
         try:
-            while time.monotonic() < limit:
-                sock.settimeout(_DRAIN_SECONDS)
+            while time.monotonic() < limit and not answer.isclosed():
+                self._socket.settimeout(_DRAIN_SECONDS)
                 if not answer.read1(_READ_SIZE):
                     return
         except (OSError, http.client.HTTPException, ValueError):
@@ -365,7 +315,6 @@ class _Exchange:
             self._connection.close()
 
     def _limit_next_read(self) -> None:
-        assert self._socket is not None
         limit = self._client._timeout
         total = self._client._total_timeout
         if total is not None:
@@ -404,8 +353,8 @@ def _is_header_text(value: str) -> bool:
 
 def _header_dict(answer: http.client.HTTPResponse) -> dict[str, str]:
     headers: dict[str, str] = {}
-    for name, value in answer.getheaders():
-        name = name.lower()
+    for written, value in answer.getheaders():
+        name = written.lower()
         headers[name] = headers[name] + ", " + value if name in headers else value
     return headers
 
