@@ -6,8 +6,10 @@ MAKEFLAGS += --no-print-directory
 
 # The Python that makes .venv (3.11 to 3.14); found when not given.
 PYTHON ?=
-VENV := $(CURDIR)/.venv
-export PATH := $(VENV)/bin:$(PATH)
+LAB := inventories/lab
+
+export PATH := $(CURDIR)/.venv/bin:$(PATH)
+STEP := tools/step.sh
 
 .PHONY: help
 help: ## Say what there is
@@ -18,3 +20,52 @@ dev: ## Make .venv and the self-symlink, so that everything runs from this check
 	@tools/venv.sh .venv "$(PYTHON)" requirements-dev.txt
 	@mkdir -p collections/ansible_collections/tandem
 	@ln -sfnT ../../.. collections/ansible_collections/tandem/vllm
+
+# Gates
+
+.PHONY: lint
+lint: dev ## Linters and types: Ansible, YAML, Python, Markdown, changelog
+	@$(STEP) "yamllint" yamllint --strict .
+	@$(STEP) "ruff check" ruff check .
+	@$(STEP) "ruff format" ruff format --check .
+	@$(STEP) "mypy --strict" mypy -p ansible_collections.tandem.vllm.plugins
+	@$(STEP) "Markdown" pymarkdown scan $$(git ls-files '*.md')
+	@$(STEP) "changelog" antsibull-changelog lint
+	@$(STEP) "ansible-lint, production profile" ansible-lint --offline
+
+.PHONY: units
+units: dev ## Unit tests on both supported ansible-core versions
+	@$(STEP) "pytest tests/unit in .venv" pytest tests/unit
+	@other=$$(tools/other_core.sh); PATH="$(CURDIR)/$$other/bin:$$PATH" \
+		$(STEP) "pytest tests/unit in $$other" $$other/bin/pytest tests/unit
+
+.PHONY: sanity
+sanity: dev ## ansible-test sanity and units
+	@$(STEP) "ansible-test sanity" tools/ansible_test.sh sanity
+	@$(STEP) "ansible-test units" tools/ansible_test.sh units tests/unit/plugins/
+
+.PHONY: molecule
+molecule: dev ## Every role's scenario on the lab's hosts (SCENARIO=name for one); the lab stays up
+	@molecule reset >/dev/null # what an earlier run remembers of a lab that may be gone
+	@$(STEP) "molecule" molecule test $(if $(SCENARIO),--scenario-name $(SCENARIO),--all) --destroy never
+
+.PHONY: e2e
+e2e: dev ## The whole product on the lab; the lab stays up
+	@$(STEP) "lab up" ansible-playbook playbooks/lab_up.yml -i $(LAB)
+	@$(STEP) "pytest tests/e2e" pytest tests/e2e
+
+.PHONY: test
+test: ## Every gate above, in order, with times (KEEP_LAB=1 leaves the lab up)
+	@tools/test.sh
+
+# Demo
+
+.PHONY: demo
+demo: dev ## A real two-node deployment on this machine, no GPU needed
+	@$(STEP) "lab up" ansible-playbook playbooks/lab_up.yml -i $(LAB)
+	@$(STEP) "deploy dual-replica" ansible-playbook dual-replica.yml -i $(LAB)
+	@$(STEP) "ask the gateway" tools/demo.py $(LAB)
+
+.PHONY: demo-down
+demo-down: dev ## Take the lab down: nothing of it is left but its caches
+	@$(STEP) "lab down" ansible-playbook playbooks/lab_down.yml -i $(LAB)

@@ -27,7 +27,7 @@ esac
 
 # What the environment is made from: another Python makes it anew, other requirements are installed into it.
 interpreter=$("$python" -c 'import sys; print(sys.version, sys.base_prefix)')
-requirements=$(cat requirements*.txt; printf '%s\n' "$@")
+requirements=$(cat requirements*.txt "$@"; printf '%s\n' "$@")
 if [ "$(cat "$dir/.interpreter" 2>/dev/null)" != "$interpreter" ]; then
     say "making $dir with Python $version ($python)"
     if ! "$python" -c 'import ensurepip, venv' 2>/dev/null; then
