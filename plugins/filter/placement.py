@@ -1,0 +1,56 @@
+# Copyright: (c) 2026, the Tandem contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Views of a placement that playbooks and roles need."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from ansible_collections.tandem.vllm.plugins.module_utils import containers
+from ansible_collections.tandem.vllm.plugins.module_utils import placement as pure
+from ansible_collections.tandem.vllm.plugins.module_utils.placement import Placement
+
+
+def upstreams(placement: Mapping[str, Any]) -> list[dict[str, Any]]:
+    return pure.upstreams(Placement.from_dict(placement))
+
+
+def containers_on(
+    placement: Mapping[str, Any], node: str, image: str, engine_key: str, key_file: str
+) -> list[dict[str, Any]]:
+    return containers.node_containers(Placement.from_dict(placement), node, image, engine_key, key_file)
+
+
+def pending_containers(results: list[dict[str, Any]]) -> dict[str, list[Any]]:
+    return containers.pending(results)
+
+
+def contract_hosts(names: list[str], hostvars: Mapping[str, Any]) -> list[dict[str, Any]]:
+    return [
+        {
+            "name": str(name),
+            "address": hostvars[name].get("tandem_address"),
+            "gpus": hostvars[name].get("tandem_gpus"),
+            "port": hostvars[name].get("tandem_gateway_port", pure.DEFAULT_GATEWAY_PORT),
+        }
+        for name in names
+    ]
+
+
+def release_record(
+    placement: Mapping[str, Any], image: str, engines: Mapping[str, list[dict[str, Any]]]
+) -> dict[str, Any]:
+    return containers.release_record(Placement.from_dict(placement), image, engines)
+
+
+class FilterModule:
+    def filters(self) -> dict[str, Callable[..., Any]]:
+        return {
+            "contract_hosts": contract_hosts,
+            "containers_on": containers_on,
+            "pending_containers": pending_containers,
+            "release_record": release_record,
+            "upstreams": upstreams,
+        }

@@ -1,0 +1,130 @@
+# Copyright: (c) 2026, the Tandem contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The containers of a placement, as options of community.docker.docker_container."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ansible_collections.tandem.vllm.plugins.module_utils.placement import (
+    Placement,
+    Replica,
+    Service,
+    fingerprint,
+    release,
+    service_release,
+)
+from ansible_collections.tandem.vllm.plugins.module_utils.vllm_argv import serve_argv
+
+# Nothing that serves may look anything up outside (bundles and models are on the node), and nothing reports home.
+OFFLINE_ENVIRONMENT = {
+    "DO_NOT_TRACK": "1",
+    "HF_HUB_OFFLINE": "1",
+    "TRANSFORMERS_OFFLINE": "1",
+    "VLLM_NO_USAGE_STATS": "1",
+}
+LABEL_ENVIRONMENT = "tandem.environment"
+KEY_IN_CONTAINER = "/run/tandem/engine.key"
+
+# vLLM takes its key from an argument or from the environment, and both show (`ps`, `docker inspect`). A root-only file
+# read by the shell that becomes vLLM shows in neither.
+ENTRYPOINT = ["/bin/sh", "-c", f'VLLM_API_KEY="$(cat {KEY_IN_CONTAINER})" && export VLLM_API_KEY && exec "$@"', "sh"]
+
+
+def replica_container(
+    placement: Placement, service: Service, replica: Replica, image: str, engine_key: str, key_file: str
+) -> dict[str, Any]:
+    """Container options of a replica on one node, and how to ask it (url, served_name, task).
+
+    image: id or reference, as the node has it. engine_key: only its fingerprint is used, as a label, so that a new key
+    makes a new container. key_file: the root-only file on the node that holds the key.
+    """
+    limits = service.limits
+    return {
+        "name": replica.container,
+        "replica": replica.name,
+        "url": "http://%s:%d" % (placement.api_address(replica), replica.port),
+        "served_name": service.model.served_name,
+        "task": service.task,
+        "image": image,
+        "entrypoint": ENTRYPOINT,
+        "command": serve_argv(service, replica),
+        "env": {**OFFLINE_ENVIRONMENT, **{k: str(v) for k, v in service.environment.items()}},
+        "mounts": [
+            {"type": "bind", "source": service.model.path, "target": service.model.path, "read_only": True},
+            {"type": "bind", "source": key_file, "target": KEY_IN_CONTAINER, "read_only": True},
+        ],
+        "published_ports": ["%s:%d:%d" % (placement.api_address(replica), replica.port, replica.port)],
+        "device_requests": (
+            [{"driver": "nvidia", "device_ids": list(replica.gpus), "capabilities": [["gpu"]]}] if replica.gpus else []
+        ),
+        "shm_size": limits.shm_size,
+        "memory": limits.memory,
+        "cpus": limits.cpus,
+        "labels": {
+            LABEL_ENVIRONMENT: placement.environment,
+            "tandem.service": service.name,
+            "tandem.replica": replica.name,
+            "tandem.release": service_release(service, image),
+            "tandem.engine_key": fingerprint([placement.environment, service.name, engine_key]),
+        },
+    }
+
+
+def node_containers(
+    placement: Placement, node: str, image: str, engine_key: str, key_file: str
+) -> list[dict[str, Any]]:
+    """Container options of every replica on a node, in the order of the placement."""
+    return [
+        replica_container(placement, service, replica, image, engine_key, key_file)
+        for service, replica in placement.on_node(node)
+    ]
+
+
+def pending(results: Sequence[Mapping[str, Any]]) -> dict[str, list[Any]]:
+    """What docker_container, run in check mode over containers, says is to be done: the loop's items by what it takes.
+
+    start: not there, not running, or to be updated in place. replace: running with other options, so that a change
+    interrupts what it serves.
+    """
+    out: dict[str, list[Any]] = {"start": [], "replace": []}
+    for result in results:
+        actions: set[str] = set()
+        for action in result.get("actions") or ():
+            actions.update(action)
+        if actions:
+            out["replace" if "removed" in actions else "start"].append(result["item"])
+    return out
+
+
+def release_record(
+    placement: Placement, image: str, engines: Mapping[str, Sequence[Mapping[str, Any]]]
+) -> dict[str, Any]:
+    """What a deployment ran: enough to tell later, and to run the same again. Holds no key.
+
+    engines: per node what vllm_engine_info returned of each of its replicas, in the order of the placement.
+    """
+    return {
+        "schema": 1,
+        "release": release(placement, image),
+        "image": image,
+        "placement": placement.to_dict(),
+        "replicas": [
+            {
+                "replica": replica.name,
+                "container": replica.container,
+                "service_release": service_release(service, image),
+                "argv": serve_argv(service, replica),
+                "engine": {
+                    key: found.get(key)
+                    for found in engines.get(replica.nodes[0], ())
+                    if found.get("container") == replica.container
+                    for key in ("vllm_version", "kv_cache_tokens", "image_id")
+                },
+            }
+            for service in placement.services
+            for replica in service.replicas
+        ],
+    }

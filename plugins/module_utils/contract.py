@@ -1,0 +1,404 @@
+# Copyright: (c) 2026, the Tandem contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The contract: what an inventory must state. From its variables to a placement, or to what is wrong with them."""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from ansible_collections.tandem.vllm.plugins.module_utils.placement import (
+    DEFAULT_PORT,
+    EXECUTORS,
+    TASKS,
+    Limits,
+    Model,
+    Node,
+    Placement,
+    Replica,
+    Service,
+    dual_replica,
+    gpu_names,
+)
+from ansible_collections.tandem.vllm.plugins.module_utils.problems import HIDDEN, Problems
+from ansible_collections.tandem.vllm.plugins.module_utils.vllm_argv import ENGINE_SETTINGS, OWNED_FLAGS, flag_name
+
+# What each topology's playbook makes of a service that names no replicas.
+TOPOLOGIES: dict[str, Callable[[Service, Mapping[str, Node]], tuple[Replica, ...]]] = {"dual_replica": dual_replica}
+
+SERVICE_KEYS = ("name", "model", "task", "port", "engine", "limits", "environment", "replicas")
+MODEL_KEYS = ("path", "served_name", "revision", "manifest")
+LIMIT_KEYS = ("shm_size", "memory", "cpus")
+REPLICA_KEYS = ("name", "nodes", "tensor_parallel", "pipeline_parallel", "executor", "port", "gpus")
+GPU_KEYS = ("count", "ids")
+IMAGE_KEYS = ("ref", "archive")
+API_KEY_KEYS = ("name", "key")
+OWNED_ENVIRONMENT = {"VLLM_API_KEY": "tandem_engine_api_key", "CUDA_VISIBLE_DEVICES": "tandem_gpus"}
+
+PINNED_IMAGE = re.compile(r"(\S+@)?sha256:[0-9a-f]{64}")
+API_KEY = re.compile(r"[A-Za-z0-9._~+/=-]{16,512}")
+KEY_WANTED = "must be 16 to 512 characters of A-Z a-z 0-9 . _ ~ + / = -"
+KEY_REMEDY = "Make one with 'openssl rand -hex 24' and keep it in ansible-vault"
+
+
+@dataclass(frozen=True)
+class Contract:
+    """An inventory's statements, unchecked, as read from its groups and variables.
+
+    nodes, gateways: {name, address, gpus | port} per host of tandem_nodes and tandem_gateway.
+    inventory_hosts: every host name of the inventory. archive_exists: whether image.archive is a file on the control
+    node; None where none is named.
+    """
+
+    topology: str
+    environment: Any
+    lab: Any
+    image: Any
+    services: Any
+    nodes: Sequence[Mapping[str, Any]]
+    gateways: Sequence[Mapping[str, Any]]
+    inventory_hosts: Sequence[str]
+    api_keys: Any
+    engine_api_key: Any
+    archive_exists: bool | None = None
+
+
+def read_contract(contract: Contract) -> tuple[Placement | None, Problems]:
+    """The placement a contract stands for; None with at least one problem when it is not fit for use."""
+    reader = _Reader(contract)
+    placement = reader.read()
+    return (None if reader.problems.found else placement), reader.problems
+
+
+@dataclass
+class _Reader:
+    contract: Contract
+    problems: Problems = field(default_factory=Problems)
+
+    def read(self) -> Placement:
+        c, problems = self.contract, self.problems
+        problems.kind("tandem_environment", c.environment, "name")
+        problems.kind("tandem_lab", c.lab, "boolean")
+        self.image()
+        self.keys()
+        nodes = self.nodes()
+        self.gateways()
+        services = self.services(nodes) if nodes else ()
+        placement = Placement(str(c.environment), nodes, services, c.lab is True)
+        if not problems.found:
+            self.ports(placement)
+            self.gpus(placement)
+        return placement
+
+    def image(self) -> None:
+        image, lab = self.contract.image, self.contract.lab is True
+        if not self.problems.mapping("tandem_image", image, IMAGE_KEYS, required=["ref"]):
+            return
+        ref = image["ref"]
+        if not isinstance(ref, str) or re.search(r"\s", ref):
+            self.problems.add("tandem_image.ref", ref, "must be an image reference", "Name the vLLM image by digest")
+        elif not lab and not PINNED_IMAGE.fullmatch(ref):
+            wanted = "must be pinned by digest (name@sha256:…) or image id (sha256:…); tags move"
+            if ref.endswith(":latest") or ":" not in ref.rsplit("/", 1)[-1]:
+                wanted = "'latest' is refused: " + wanted
+            remedy = f"On a machine that has the image, 'docker image inspect {ref} --format {{{{.Id}}}}' prints its id"
+            self.problems.add("tandem_image.ref", ref, wanted, remedy)
+        if self.contract.archive_exists is False:
+            wanted = "must be a file on the control node"
+            self.problems.add(
+                "tandem_image.archive", image.get("archive"), wanted, "Correct the path, or 'docker save' it"
+            )
+
+    def keys(self) -> None:
+        c, problems = self.contract, self.problems
+        if not c.api_keys or not isinstance(c.api_keys, (list, tuple)):
+            shown = None if not c.api_keys else HIDDEN
+            problems.add("tandem_api_keys", shown, "must list at least one client key {name, key}", KEY_REMEDY)
+        else:
+            for i, entry in enumerate(c.api_keys):
+                path = "tandem_api_keys[%d]" % i
+                if not isinstance(entry, Mapping) or sorted(entry) != sorted(API_KEY_KEYS):
+                    problems.add(path, HIDDEN, "must have exactly the keys name and key", "Write {name: alice, key: …}")
+                    continue
+                problems.kind(path + ".name", entry["name"], "name")
+                self.secret(path + ".key", entry["key"])
+                for what in API_KEY_KEYS:
+                    if any(isinstance(e, Mapping) and e.get(what) == entry[what] for e in c.api_keys[:i]):
+                        shown = HIDDEN if what == "key" else entry[what]
+                        problems.add(f"{path}.{what}", shown, "is there twice", "Give each client its own")
+        self.secret("tandem_engine_api_key", c.engine_api_key)
+
+    def secret(self, variable: str, value: Any) -> None:
+        if not value:
+            self.problems.add(variable, None, "is required: engines never run without a key", KEY_REMEDY)
+        elif not isinstance(value, str) or not API_KEY.fullmatch(value):
+            self.problems.add(variable, HIDDEN, KEY_WANTED, KEY_REMEDY)
+
+    def address(self, variable: str, value: Any) -> None:
+        try:
+            address = ipaddress.ip_address(str(value))
+            fit = not (address.is_unspecified or address.is_multicast or address.is_loopback)
+        except ValueError:
+            fit = False
+        if not fit:
+            wanted = "must be the IP address that the other machines reach this host by"
+            self.problems.add(variable, value, wanted, "Set tandem_address in host_vars to the private address")
+
+    def nodes(self) -> dict[str, Node]:
+        problems, nodes = self.problems, {}
+        if not self.contract.nodes:
+            problems.add(
+                "group tandem_nodes", "empty", "must hold at least one GPU machine", "Add hosts to the inventory"
+            )
+        by_address: dict[str, str] = {}
+        for entry in self.contract.nodes:
+            name, address, gpus = entry["name"], entry.get("address"), entry.get("gpus")
+            self.address(f"{name}: tandem_address", address)
+            if address in by_address:
+                wanted = f"must differ from host to host; {by_address[address]} has it too"
+                problems.add(f"{name}: tandem_address", address, wanted, "Correct it in host_vars")
+            by_address[str(address)] = name
+            nodes[name] = Node(str(address), self.node_gpus(f"{name}: tandem_gpus", gpus))
+        return nodes
+
+    def node_gpus(self, variable: str, value: Any) -> tuple[str, ...]:
+        lab = self.contract.lab is True
+        if value is None and lab:
+            return ()
+        if value is None:
+            remedy = "Set {count: N}, or {ids: […]} with the indices or UUIDs that 'nvidia-smi -L' prints"
+            self.problems.add(variable, None, "is required outside the lab", remedy)
+            return ()
+        if not self.problems.mapping(variable, value, GPU_KEYS):
+            return ()
+        ids = value.get("ids")
+        if ("count" in value) == ("ids" in value):
+            self.problems.add(variable, value, "must have either count or ids", "Remove one of them")
+        elif ids is None:
+            if not self.problems.kind(variable + ".count", value["count"], "positive integer"):
+                return ()
+        elif not isinstance(ids, (list, tuple)) or not ids or len(set(map(str, ids))) != len(ids):
+            self.problems.add(
+                variable + ".ids", ids, "must be a list of different GPU indices or UUIDs", "See nvidia-smi -L"
+            )
+            return ()
+        return gpu_names(value)
+
+    def gateways(self) -> None:
+        if not self.contract.gateways:
+            wanted = "must hold at least one host that runs nginx"
+            self.problems.add(
+                "group tandem_gateway", "empty", wanted, "Add a host; a GPU machine may be the gateway too"
+            )
+        for entry in self.contract.gateways:
+            self.address("{}: tandem_address".format(entry["name"]), entry.get("address"))
+            self.problems.kind("{}: tandem_gateway_port".format(entry["name"]), entry.get("port"), "port")
+
+    def services(self, nodes: Mapping[str, Node]) -> tuple[Service, ...]:
+        raw = self.contract.services
+        if not isinstance(raw, (list, tuple)) or not raw:
+            wanted = "must list at least one service"
+            self.problems.add("tandem_services", raw, wanted, "See inventories/two_node_a100 for an example")
+            return ()
+        if len(raw) > 1 and not all(isinstance(s, Mapping) and s.get("replicas") for s in raw):
+            wanted = "{} places exactly one service on all GPUs of each node".format(
+                self.contract.topology.replace("_", "-")
+            )
+            self.problems.add(
+                "tandem_services", [_label(s) for s in raw], wanted, "Leave one, or give each its replicas"
+            )
+            return ()
+        services = [self.service("tandem_services[%d]" % i, s, nodes) for i, s in enumerate(raw)]
+        for what in ("name", "served_name"):
+            names = [s.name if what == "name" else s.model.served_name for s in services if s]
+            for name in sorted({n for n in names if names.count(n) > 1}):
+                self.problems.add(f"tandem_services[].{what}", name, "is there twice", "Give each service its own")
+        return tuple(s for s in services if s)
+
+    def service(self, path: str, raw: Any, nodes: Mapping[str, Node]) -> Service | None:
+        problems = self.problems
+        if not problems.mapping(path, raw, SERVICE_KEYS, required=["name", "model"]):
+            return None
+        before = len(problems.found)
+        problems.kind(path + ".name", raw["name"], "name")
+        task, port = raw.get("task", "generate"), raw.get("port", DEFAULT_PORT)
+        self.one_of(path + ".task", task, TASKS)
+        problems.kind(path + ".port", port, "port")
+        model, limits = self.model(path + ".model", raw["model"]), self.limits(path + ".limits", raw.get("limits"))
+        engine, extra_args = self.engine(path + ".engine", raw.get("engine"))
+        environment = self.environment(path + ".environment", raw.get("environment"))
+        if len(problems.found) > before or model is None:
+            return None
+        service = Service(raw["name"], model, (), task, engine, extra_args, limits, environment)
+        if raw.get("replicas") is None:
+            replicas = TOPOLOGIES[self.contract.topology](service, nodes)
+            replicas = tuple(Replica(**{**r.__dict__, "port": port}) for r in replicas)
+        else:
+            replicas = self.replicas(path + ".replicas", raw["replicas"], service.name, port, nodes)
+        return Service(**{**service.__dict__, "replicas": replicas})
+
+    def one_of(self, variable: str, value: Any, allowed: Sequence[str]) -> None:
+        if value not in allowed:
+            self.problems.add(variable, value, "must be one of " + ", ".join(allowed), "Correct it in the inventory")
+
+    def model(self, path: str, raw: Any) -> Model | None:
+        if not self.problems.mapping(path, raw, MODEL_KEYS, required=["path", "served_name"]):
+            return None
+        before = len(self.problems.found)
+        self.problems.kind(path + ".path", raw["path"], "absolute path")
+        served = raw["served_name"]
+        if not isinstance(served, str) or not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._:/-]{0,127}", served):
+            wanted = "must be a model name of letters, digits and . _ : / -"
+            self.problems.add(path + ".served_name", served, wanted, "Clients send it as 'model'")
+        if raw.get("revision") in (None, "") and self.contract.lab is not True:
+            wanted = "is required outside the lab: it is how a release says which weights it ran"
+            self.problems.add(path + ".revision", None, wanted, "Set the commit of the model's repository")
+        if len(self.problems.found) > before:
+            return None
+        texts = {k: None if raw.get(k) is None else str(raw[k]) for k in ("revision", "manifest")}
+        return Model(raw["path"], served, **texts)
+
+    def limits(self, path: str, raw: Any) -> Limits:
+        if raw is None or not self.problems.mapping(path, raw, LIMIT_KEYS):
+            return Limits()
+        kinds = {"shm_size": "size", "memory": "size", "cpus": "positive number"}
+        given = {k: v for k, v in raw.items() if v is not None}
+        fine = [self.problems.kind(f"{path}.{k}", v, kinds[k]) for k, v in given.items()]
+        if not all(fine):
+            return Limits()
+        sizes = {k: str(v) for k, v in given.items() if k != "cpus"}
+        return Limits(cpus=float(given["cpus"]) if "cpus" in given else None, **sizes)
+
+    def engine(self, path: str, raw: Any) -> tuple[dict[str, Any], dict[str, Any]]:
+        problems = self.problems
+        if raw is None:
+            return {}, {}
+        if isinstance(raw, Mapping):
+            for key in raw:
+                self.owned(path, key)
+            raw = {k: v for k, v in raw.items() if flag_name(str(k)) not in OWNED_FLAGS}
+        if not problems.mapping(path, raw, [*ENGINE_SETTINGS, "extra_args"]):
+            return {}, {}
+        settings = {k: v for k, v in raw.items() if k != "extra_args" and v is not None}
+        for key, value in settings.items():
+            problems.kind(f"{path}.{key}", value, ENGINE_SETTINGS[key])
+        extra = raw.get("extra_args") or {}
+        if not problems.kind(path + ".extra_args", extra, "mapping"):
+            return {}, {}
+        for key in extra:
+            self.owned(path + ".extra_args", key)
+            if flag_name(str(key)) in ENGINE_SETTINGS:
+                wanted = "is a setting of its own"
+                problems.add(f"{path}.extra_args.{key}", extra[key], wanted, f"Write it as engine.{flag_name(key)}")
+        return settings, dict(extra)
+
+    def owned(self, path: str, key: Any) -> None:
+        owner = OWNED_FLAGS.get(flag_name(str(key)))
+        if owner:
+            wanted = f"cannot be set here: it follows from {owner}"
+            # The value may be a secret (api_key): never shown.
+            self.problems.add(f"{path}.{key}", HIDDEN, wanted, "Remove it")
+
+    def environment(self, path: str, raw: Any) -> dict[str, str]:
+        if raw is None or not self.problems.kind(path, raw, "mapping"):
+            return {}
+        for key, value in raw.items():
+            if key in OWNED_ENVIRONMENT:
+                wanted = f"cannot be set here: it follows from {OWNED_ENVIRONMENT[key]}"
+                self.problems.add(f"{path}.{key}", HIDDEN, wanted, "Remove it")
+            elif not isinstance(key, str) or not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", key):
+                self.problems.add(f"{path}.{key}", value, "must be named like an environment variable", "Rename it")
+            elif isinstance(value, (bool, Mapping, list)) or value is None:
+                self.problems.add(f"{path}.{key}", value, "must be a text or a number", "Put it in quotes")
+        return {k: str(v) for k, v in raw.items()}
+
+    def replicas(self, path: str, raw: Any, service: str, port: int, nodes: Mapping[str, Node]) -> tuple[Replica, ...]:
+        if not isinstance(raw, (list, tuple)) or not raw:
+            self.problems.add(path, raw, "must list at least one replica {nodes: […]}", "Leave it out for the default")
+            return ()
+        replicas = []
+        for i, entry in enumerate(raw):
+            replica = self.replica("%s[%d]" % (path, i), entry, service, port, nodes)
+            if replica:
+                replicas.append(replica)
+        names = [r.name for r in replicas]
+        for name in sorted({n for n in names if names.count(n) > 1}):
+            self.problems.add(path + "[].name", name, "is there twice", "Give each replica of a node a name of its own")
+        return tuple(replicas)
+
+    def replica(self, path: str, raw: Any, service: str, port: int, nodes: Mapping[str, Node]) -> Replica | None:
+        problems = self.problems
+        if not problems.mapping(path, raw, REPLICA_KEYS, required=["nodes"]):
+            return None
+        before = len(problems.found)
+        on = raw["nodes"]
+        if not isinstance(on, (list, tuple)):
+            problems.add(path + ".nodes", on, "must be a list of node names", f"Write nodes: [{on}]")
+            return None
+        for node in on:
+            if node not in nodes:
+                known = ", ".join(nodes)
+                if node in self.contract.inventory_hosts:
+                    wanted, remedy = (
+                        f"is not in the group tandem_nodes ({known})",
+                        "Add it to the group, or choose another",
+                    )
+                else:
+                    wanted, remedy = f"is no host of this inventory; nodes are {known}", "Correct the name"
+                problems.add(path + ".nodes", node, wanted, remedy)
+        if len(on) > 1:
+            wanted = "must be one node: replicas over several machines are not supported yet"
+            problems.add(path + ".nodes", list(on), wanted, "Name one node a replica")
+        sizes = {k: raw.get(k, 1) for k in ("tensor_parallel", "pipeline_parallel")}
+        for key, value in sizes.items():
+            problems.kind(f"{path}.{key}", value, "positive integer")
+        executor, own_port = raw.get("executor", "mp"), raw.get("port", port)
+        self.one_of(path + ".executor", executor, EXECUTORS)
+        problems.kind(path + ".port", own_port, "port")
+        if raw.get("name") is not None:
+            problems.kind(path + ".name", raw["name"], "name")
+        if len(problems.found) > before:
+            return None
+        world, available = sizes["tensor_parallel"] * sizes["pipeline_parallel"], nodes[on[0]].gpus
+        wanted_gpus = raw.get("gpus")
+        gpus = tuple(str(g) for g in (available[:world] if wanted_gpus is None else wanted_gpus))
+        if available and (len(gpus) != world or not set(gpus) <= set(available)):
+            wanted = "needs tensor_parallel × pipeline_parallel = %d GPUs of %s, which has %s" % (
+                world,
+                on[0],
+                ", ".join(available),
+            )
+            problems.add(path + ".gpus", list(gpus), wanted, "Lower the parallel size or name GPUs that are there")
+            return None
+        name = raw.get("name") or f"{service}-{on[0]}"
+        return Replica(name, tuple(on), sizes["tensor_parallel"], sizes["pipeline_parallel"], executor, own_port, gpus)
+
+    def ports(self, placement: Placement) -> None:
+        taken: dict[tuple[str, int], str] = {}
+        for gateway in self.contract.gateways:
+            taken[(str(gateway["address"]), gateway["port"])] = "the gateway {}".format(gateway["name"])
+        for service in placement.services:
+            for replica in service.replicas:
+                where = (placement.api_address(replica), replica.port)
+                if where in taken:
+                    wanted = f"is used twice on {replica.nodes[0]}: by {taken[where]} and by replica {replica.name}"
+                    self.problems.add("port", replica.port, wanted, "Give one of them another port")
+                taken[where] = f"replica {replica.name}"
+
+    def gpus(self, placement: Placement) -> None:
+        taken: dict[tuple[str, str], str] = {}
+        for service in placement.services:
+            for replica in service.replicas:
+                for gpu in replica.gpus:
+                    other = taken.setdefault((replica.nodes[0], gpu), replica.name)
+                    if other != replica.name:
+                        wanted = f"GPU {gpu} of {replica.nodes[0]} is given to {other} and to {replica.name}"
+                        self.problems.add("gpus", gpu, wanted, "Give each replica its own with replicas[].gpus")
+
+
+def _label(service: Any) -> Any:
+    return service.get("name") if isinstance(service, Mapping) else service

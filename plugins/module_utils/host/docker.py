@@ -1,0 +1,67 @@
+# Copyright: (c) 2026, the Tandem contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Reads containers and images of a host through Docker's command line. Changes nothing."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Callable
+
+# A command line in, (exit status, stdout, stderr) out: AnsibleModule.run_command, or a test's stand-in.
+Runner = Callable[[Sequence[str]], "tuple[int, str, str]"]
+
+
+@dataclass(frozen=True)
+class ContainerState:
+    """A container as Docker reports it. status: created, running, paused, restarting, exited, dead."""
+
+    status: str
+    exit_code: int
+    restarts: int
+    started_at: str
+    oom_killed: bool
+    error: str
+
+
+class Docker:
+    """The Docker engine of a host."""
+
+    def __init__(self, run: Runner) -> None:
+        self._run = run
+
+    def container(self, name: str) -> ContainerState | None:
+        """State of a container; None when there is none of that name."""
+        status, out, _err = self._run(["docker", "container", "inspect", name])
+        if status != 0:
+            return None
+        found: dict[str, Any] = json.loads(out)[0]
+        state = found["State"]
+        return ContainerState(
+            status=state["Status"],
+            exit_code=state["ExitCode"],
+            restarts=found["RestartCount"],
+            started_at=state["StartedAt"],
+            oom_killed=state["OOMKilled"],
+            error=state["Error"],
+        )
+
+    def logs(self, name: str, tail: int) -> str:
+        """The last lines of a container's output, stdout and stderr together in the order Docker gives them."""
+        _status, out, err = self._run(["docker", "logs", "--tail", str(tail), name])
+        return out + err
+
+    def image_id(self, ref: str) -> str | None:
+        """Id of an image by id, digest or tag; None when the host does not have it."""
+        status, out, _err = self._run(["docker", "image", "inspect", "--format", "{{.Id}}", ref])
+        return out.strip() if status == 0 else None
+
+    def published_ports(self) -> tuple[str | None, str]:
+        """Why Docker does not answer (None when it does), and a line a running container: name, tab, ports."""
+        status, out, err = self._run(["docker", "ps", "--format", "{{.Names}}\t{{.Ports}}"])
+        if status == 0:
+            return None, out
+        lines = (err or out).strip().splitlines()
+        return (lines[-1] if lines else "docker was not found"), ""

@@ -1,0 +1,146 @@
+# Copyright: (c) 2026, the Tandem contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Reads a host: its addresses, listeners, model directories and Docker. Changes nothing."""
+
+from __future__ import annotations
+
+import glob
+import importlib.util
+import json
+import os
+import re
+import socket
+import struct
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from ansible_collections.tandem.vllm.plugins.module_utils.host.docker import Docker, Runner
+from ansible_collections.tandem.vllm.plugins.module_utils.host_contract import HostFacts, Listener
+
+REQUESTS_REMEDY = "Install python3-requests there: Ansible's Docker modules need it"
+SYSTEMD_REMEDY = "Tandem needs a host that runs systemd"
+
+
+class Machine:
+    """One host, read through files under `root` and commands through `run`."""
+
+    def __init__(self, run: Runner, root: str = "/") -> None:
+        self._run = run
+        self._docker = Docker(run)
+        self._root = root
+
+    def _path(self, path: str) -> str:
+        return os.path.join(self._root, path.lstrip("/"))
+
+    def node_facts(self, image: str, models: Iterable[str], ports: Mapping[int, str]) -> HostFacts:
+        """What judge_node needs. ports: per port the name of Tandem's container that should publish it."""
+        missing = self._missing_systemd()
+        if importlib.util.find_spec("requests") is None:
+            missing["Python package requests"] = REQUESTS_REMEDY
+        error, published = self._published_ports()
+        listeners = {}
+        for port, container in ports.items():
+            owner = published.get(port)
+            found = Listener("container " + owner, None, owner == container) if owner else self._listener(port)
+            if found:
+                listeners[port] = found
+        return HostFacts(
+            addresses=self._addresses(),
+            missing=missing,
+            docker_error=error,
+            image_present=not error and self._docker.image_id(image) is not None,
+            models={path: self._model_config(path) for path in models},
+            listeners=listeners,
+        )
+
+    def gateway_facts(self, port: int, unit: str) -> HostFacts:
+        """What judge_gateway needs. unit: the systemd unit whose processes may hold the port."""
+        listener = self._listener(port, unit)
+        return HostFacts(
+            addresses=self._addresses(),
+            missing=self._missing_systemd(),
+            listeners={port: listener} if listener else {},
+        )
+
+    def _missing_systemd(self) -> dict[str, str]:
+        return {} if os.path.isdir(self._path("/run/systemd/system")) else {"systemd": SYSTEMD_REMEDY}
+
+    def _published_ports(self) -> tuple[str | None, dict[int, str]]:
+        """Why Docker does not answer (None when it does), and host port -> container name."""
+        error, lines = self._docker.published_ports()
+        published = {}
+        for line in lines.splitlines():
+            name, _tab, ports = line.partition("\t")
+            for first, last in re.findall(r":(\d+)(?:-(\d+))?->", ports):
+                for port in range(int(first), int(last or first) + 1):
+                    published[port] = name
+        return error, published
+
+    def _addresses(self) -> tuple[str, ...]:
+        _status, out, _err = self._run(["ip", "-json", "address", "show"])
+        try:
+            links: list[dict[str, Any]] = json.loads(out or "[]")
+        except ValueError:
+            links = []
+        return tuple(a["local"] for link in links for a in link.get("addr_info", []) if "local" in a)
+
+    def _model_config(self, path: str) -> Any:
+        """The parsed config.json of a model directory, or a text saying why there is none."""
+        if not os.path.isdir(self._path(path)):
+            return "no such directory on the node"
+        config = os.path.join(self._path(path), "config.json")
+        try:
+            with open(config, encoding="utf-8") as stream:
+                parsed = json.load(stream)
+        except OSError as error:
+            return f"its config.json cannot be read: {error.strerror}"
+        except ValueError as error:
+            return f"its config.json is not valid JSON: {error}"
+        return parsed if isinstance(parsed, dict) else "its config.json is not a JSON object"
+
+    def _listener(self, port: int, unit: str | None = None) -> Listener | None:
+        """The process that listens on a TCP port on any address but loopback; None when the port is free."""
+        inodes = self._listening_inodes(port)
+        if not inodes:
+            return None
+        for pid in sorted(int(os.path.basename(p)) for p in glob.glob(self._path("/proc/[0-9]*"))):
+            if inodes & self._socket_inodes(pid):
+                in_unit = unit is not None and unit in self._read("/proc/%d/cgroup" % pid)
+                return Listener(self._read("/proc/%d/comm" % pid).strip() or "a process", pid, in_unit)
+        return Listener("a process that could not be identified")
+
+    def _listening_inodes(self, port: int) -> set[str]:
+        inodes = set()
+        for table in ("tcp", "tcp6"):
+            for line in self._read("/proc/net/" + table).splitlines()[1:]:
+                columns = line.split()
+                address, _colon, hex_port = columns[1].partition(":")
+                if columns[3] == "0A" and int(hex_port, 16) == port and not _is_loopback(address):
+                    inodes.add(columns[9])
+        return inodes
+
+    def _socket_inodes(self, pid: int) -> set[str]:
+        inodes = set()
+        for link in glob.glob(self._path("/proc/%d/fd/*" % pid)):
+            try:
+                target = os.readlink(link)
+            except OSError:  # the process or the descriptor went away meanwhile
+                continue
+            if target.startswith("socket:["):
+                inodes.add(target[8:-1])
+        return inodes
+
+    def _read(self, path: str) -> str:
+        try:
+            with open(self._path(path), encoding="utf-8", errors="replace") as stream:
+                return stream.read()
+        except OSError:  # not there, or gone meanwhile: the same as empty for every caller
+            return ""
+
+
+def _is_loopback(hex_address: str) -> bool:
+    """Whether an address of /proc/net/tcp (little-endian words) is a loopback one."""
+    if len(hex_address) == 8:
+        return socket.inet_ntoa(struct.pack("<I", int(hex_address, 16))).startswith("127.")
+    return hex_address == "00000000000000000000000001000000"

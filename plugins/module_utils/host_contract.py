@@ -1,0 +1,100 @@
+# Copyright: (c) 2026, the Tandem contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Whether one host is as the contract says: judged from what was read there, before anything changes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from ansible_collections.tandem.vllm.plugins.module_utils.placement import Placement, Replica, Service
+from ansible_collections.tandem.vllm.plugins.module_utils.problems import Problems
+
+
+@dataclass(frozen=True)
+class Listener:
+    """Who listens on a TCP port of a host. ours: the very service that Tandem wants there."""
+
+    process: str
+    pid: int | None = None
+    ours: bool = False
+
+
+@dataclass(frozen=True)
+class HostFacts:
+    """What was read on a host.
+
+    missing: what Tandem needs there and did not find, each with its remedy. docker_error: why Docker did not answer.
+    image_present: whether tandem_image.ref is among its images. models: per path the parsed config.json, or the reason
+    why there is none. listeners: per port.
+    """
+
+    addresses: tuple[str, ...] = ()
+    missing: Mapping[str, str] = field(default_factory=dict)
+    docker_error: str | None = None
+    image_present: bool = False
+    models: Mapping[str, Any] = field(default_factory=dict)
+    listeners: Mapping[int, Listener] = field(default_factory=dict)
+
+
+def judge_node(placement: Placement, node: str, facts: HostFacts, image: Mapping[str, Any]) -> Problems:
+    """Problems of a host of tandem_nodes."""
+    problems = Problems()
+    _common(problems, node, placement.nodes[node].address, facts)
+    if facts.docker_error:
+        wanted = "the Docker engine must answer: " + facts.docker_error
+        problems.add(f"{node}: docker", "no answer", wanted, "Install it, or 'systemctl start docker' there")
+    elif not facts.image_present and not image.get("archive"):
+        remedy = "Set tandem_image.archive to a 'docker save' archive on the control node, or load the image there"
+        problems.add(f"{node}: tandem_image.ref", image["ref"], "no such image on the node", remedy)
+    for service, replica in placement.on_node(node):
+        _model(problems, node, service, replica, facts.models.get(service.model.path))
+        _port(problems, node, f"tandem_services[{service.name}].port", replica.port, facts)
+    return problems
+
+
+def judge_gateway(name: str, address: str, port: int, facts: HostFacts) -> Problems:
+    """Problems of a host of tandem_gateway."""
+    problems = Problems()
+    _common(problems, name, address, facts)
+    _port(problems, name, "tandem_gateway_port", port, facts)
+    return problems
+
+
+def _common(problems: Problems, host: str, address: str, facts: HostFacts) -> None:
+    for what, remedy in facts.missing.items():
+        problems.add(f"{host}: {what}", "missing", "is needed on this host", remedy)
+    if address not in facts.addresses:
+        wanted = "is on no interface of this host, which has " + ", ".join(facts.addresses)
+        problems.add(f"{host}: tandem_address", address, wanted, "Correct it in host_vars")
+
+
+def _port(problems: Problems, host: str, variable: str, port: int, facts: HostFacts) -> None:
+    listener = facts.listeners.get(port)
+    if listener and not listener.ours:
+        who = listener.process + (" (pid %d)" % listener.pid if listener.pid else "")
+        problems.add(f"{host}: {variable}", port, f"is taken by {who}", "Stop that process or choose another port")
+
+
+def _model(problems: Problems, node: str, service: Service, replica: Replica, found: Any) -> None:
+    variable = f"{node}: tandem_services[{service.name}].model.path"
+    if not isinstance(found, Mapping):
+        remedy = "Put the model directory there: every node needs it under the same path"
+        problems.add(variable, service.model.path, str(found or "was not read"), remedy)
+        return
+    text = found.get("text_config") or found
+    heads, tp = text.get("num_attention_heads"), replica.tensor_parallel
+    variable = f"{node}: tensor_parallel of replica {replica.name}"
+    if not isinstance(heads, int) or heads <= 0:
+        return
+    sizes = [n for n in range(1, heads + 1) if heads % n == 0]
+    if heads % tp:
+        wanted = "must divide the model's %d attention heads: one of %s" % (heads, ", ".join(map(str, sizes)))
+        problems.add(variable, tp, wanted, "Give the node another number of GPUs with tandem_gpus, or use replicas[]")
+        return
+    kv = text.get("num_key_value_heads") or heads
+    if kv % tp and tp % kv:
+        wanted = "must divide the model's %d key-value heads or be a multiple of them" % kv
+        problems.add(variable, tp, wanted, "Give the node another number of GPUs with tandem_gpus, or use replicas[]")

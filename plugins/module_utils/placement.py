@@ -1,0 +1,198 @@
+# Copyright: (c) 2026, the Tandem contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The placement: what runs where. Every role and the gateway are told only this value.
+
+A placement holds nodes and services; a service is one model under one served name with one or more replicas;
+a replica is one copy of the model on one node or, as a rank group, on several.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+TASKS = ("generate", "embed", "score")
+EXECUTORS = ("mp", "ray")
+DEFAULT_PORT = 8000
+DEFAULT_GATEWAY_PORT = 8080
+# The systemd unit of the gateway: its processes may hold the gateway's port.
+GATEWAY_UNIT = "tandem-gateway.service"
+
+
+@dataclass(frozen=True)
+class Node:
+    """A machine that runs replicas.
+
+    address: the private address that vLLM binds to and the gateway reaches.
+    gpus: device indices or UUIDs, as strings; empty where the lab runs on CPU.
+    """
+
+    address: str
+    gpus: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Model:
+    """A model directory on the nodes (absolute path) and the name clients call it by."""
+
+    path: str
+    served_name: str
+    revision: str | None = None
+    manifest: str | None = None
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What a container may use. Sizes as Docker writes them ("16g"); None: no limit; cpus: a number of cores."""
+
+    shm_size: str = "8g"
+    memory: str | None = None
+    cpus: float | None = None
+
+
+@dataclass(frozen=True)
+class Replica:
+    """One copy of a service's model.
+
+    gpus: device indices or UUIDs used on each of its nodes; empty on CPU.
+    port: TCP port of its API on the first node's private address.
+    """
+
+    name: str
+    nodes: tuple[str, ...]
+    tensor_parallel: int = 1
+    pipeline_parallel: int = 1
+    executor: str = "mp"
+    port: int = DEFAULT_PORT
+    gpus: tuple[str, ...] = ()
+
+    @property
+    def container(self) -> str:
+        """Name of the replica's container on its node: the one place that knows it."""
+        return "tandem-" + self.name
+
+
+@dataclass(frozen=True)
+class Service:
+    """One model under one served name, with its engine settings (vLLM's own names) and its replicas."""
+
+    name: str
+    model: Model
+    replicas: tuple[Replica, ...]
+    task: str = "generate"
+    engine: Mapping[str, Any] = field(default_factory=dict)
+    extra_args: Mapping[str, Any] = field(default_factory=dict)
+    limits: Limits = field(default_factory=Limits)
+    environment: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Placement:
+    """Everything that is deployed for one environment. lab: CPU engine, nothing about GPUs is checked."""
+
+    environment: str
+    nodes: Mapping[str, Node]
+    services: tuple[Service, ...]
+    lab: bool = False
+
+    def to_dict(self) -> dict[str, Any]:
+        """The form playbooks, roles and records carry: plain dicts and lists."""
+        # Through JSON, because tuples would come back from Ansible as lists and then compare unequal.
+        plain: dict[str, Any] = json.loads(json.dumps(asdict(self)))
+        return plain
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Placement:
+        """Inverse of to_dict; raises KeyError or TypeError when the value is not a placement."""
+        services = []
+        for service in data["services"]:
+            replicas = tuple(
+                Replica(**{**r, "nodes": tuple(r["nodes"]), "gpus": tuple(r["gpus"])}) for r in service["replicas"]
+            )
+            services.append(
+                Service(
+                    **{
+                        **service,
+                        "model": Model(**service["model"]),
+                        "limits": Limits(**service["limits"]),
+                        "replicas": replicas,
+                    }
+                )
+            )
+        nodes = {name: Node(n["address"], tuple(n["gpus"])) for name, n in data["nodes"].items()}
+        return cls(data["environment"], nodes, tuple(services), bool(data["lab"]))
+
+    def on_node(self, node: str) -> list[tuple[Service, Replica]]:
+        """The replicas that have a rank on this node, in the order of the placement."""
+        return [(s, r) for s in self.services for r in s.replicas if node in r.nodes]
+
+    def api_address(self, replica: Replica) -> str:
+        """Private address on which a replica's API listens: its first node's."""
+        return self.nodes[replica.nodes[0]].address
+
+
+def dual_replica(service: Service, nodes: Mapping[str, Node]) -> tuple[Replica, ...]:
+    """The default placement of the dual-replica topology: one replica a node, tensor parallel over that node's GPUs.
+
+    Replicas are named after their node, so that adding or removing a node leaves the others as they are.
+    """
+    return tuple(
+        Replica(
+            name=f"{service.name}-{name}",
+            nodes=(name,),
+            tensor_parallel=max(1, len(node.gpus)),
+            gpus=node.gpus,
+        )
+        for name, node in nodes.items()
+    )
+
+
+def upstreams(placement: Placement) -> list[dict[str, Any]]:
+    """What a gateway routes to: one upstream a service, one server a replica, in the order of the placement."""
+    return [
+        {
+            "name": "tandem_" + service.name.replace("-", "_"),
+            "service": service.name,
+            "served_name": service.model.served_name,
+            "task": service.task,
+            "servers": [
+                {
+                    "replica": replica.name,
+                    "node": replica.nodes[0],
+                    "address": placement.api_address(replica),
+                    "port": replica.port,
+                }
+                for replica in service.replicas
+            ],
+        }
+        for service in placement.services
+    ]
+
+
+def service_release(service: Service, image: str) -> str:
+    """Short id of what a service runs: image, model and every setting, but not where its replicas are.
+
+    Containers carry it as a label. Replicas are left out so that a new node does not touch the others' containers.
+    """
+    return fingerprint({**asdict(service), "replicas": None, "image": image})
+
+
+def release(placement: Placement, image: str) -> str:
+    """Short id of a whole deployment: the name of its release record."""
+    return fingerprint({"placement": placement.to_dict(), "image": image})
+
+
+def fingerprint(value: Any, length: int = 12) -> str:
+    """First hexadecimal digits of the SHA-256 of a value in canonical JSON."""
+    text = json.dumps(value, sort_keys=True, separators=(",", ":"), default=str)
+    return hashlib.sha256(text.encode()).hexdigest()[:length]
+
+
+def gpu_names(value: Mapping[str, Any]) -> tuple[str, ...]:
+    """The device names of a node's `tandem_gpus`: its `ids`, or indices 0..count-1."""
+    ids: Sequence[Any] = value.get("ids") or range(int(value.get("count", 0)))
+    return tuple(str(i) for i in ids)

@@ -1,0 +1,101 @@
+#!/usr/bin/python
+# Copyright: (c) 2026, the Tandem contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+---
+module: host_contract
+short_description: Check one host against the placement before anything changes
+version_added: 0.1.0
+description:
+  - Reads what a host has (addresses, Docker, image, model directories, listening ports) and compares it with what the
+    placement wants of it, as a node, as a gateway or as both.
+  - Fails with one message that names each variable, its value, what is wanted and what to do.
+author:
+  - The Tandem contributors (@tandem)
+options:
+  placement:
+    description: The placement, as M(tandem.vllm.placement) returns it.
+    type: dict
+    required: true
+  host:
+    description: The host's name in the inventory.
+    type: str
+    required: true
+  image:
+    description: The vLLM image (C(tandem_image)).
+    type: dict
+    required: true
+  gateway:
+    description: Where the gateway listens on this host, with C(address) and C(port); left out on hosts that are none.
+    type: dict
+extends_documentation_fragment:
+  - tandem.vllm.reads_only
+"""
+
+EXAMPLES = r"""
+- name: Check this host against the placement
+  tandem.vllm.host_contract:
+    placement: "{{ contract_placement }}"
+    host: "{{ inventory_hostname }}"
+    image: "{{ tandem_image }}"
+"""
+
+RETURN = r"""
+image_present:
+  description: Whether the image is on this node.
+  returned: success
+  type: bool
+problems:
+  description: What is wrong, one entry a problem.
+  returned: failure
+  type: list
+  elements: str
+"""
+
+from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.tandem.vllm.plugins.module_utils.host.machine import Machine
+from ansible_collections.tandem.vllm.plugins.module_utils.host_contract import (
+    judge_gateway,
+    judge_node,
+)
+from ansible_collections.tandem.vllm.plugins.module_utils.placement import GATEWAY_UNIT, Placement
+from ansible_collections.tandem.vllm.plugins.module_utils.problems import Problems
+
+ARGUMENTS = {
+    "placement": {"type": "dict", "required": True},
+    "host": {"type": "str", "required": True},
+    "image": {"type": "dict", "required": True},
+    "gateway": {"type": "dict"},
+}
+
+
+def main() -> None:
+    """Run the module."""
+    module = AnsibleModule(argument_spec=ARGUMENTS, supports_check_mode=True)
+    placement, host = Placement.from_dict(module.params["placement"]), module.params["host"]
+    image, gateway = module.params["image"], module.params["gateway"]
+    machine, problems, image_present = Machine(module.run_command), Problems(), False
+    if host in placement.nodes:
+        here = placement.on_node(host)
+        facts = machine.node_facts(
+            image["ref"], [s.model.path for s, _r in here], {r.port: r.container for _s, r in here}
+        )
+        image_present = facts.image_present
+        problems.found += judge_node(placement, host, facts, image).found
+    if gateway:
+        facts = machine.gateway_facts(gateway["port"], GATEWAY_UNIT)
+        problems.found += judge_gateway(host, gateway["address"], gateway["port"], facts).found
+    if problems.found:
+        module.fail_json(
+            msg=problems.message(f"{host} does not fit the contract (nothing was changed)"),
+            problems=[str(p) for p in problems.found],
+        )
+    module.exit_json(changed=False, image_present=image_present)
+
+
+if __name__ == "__main__":
+    main()
