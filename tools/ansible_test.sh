@@ -44,5 +44,26 @@ PY
         >"$HOME/.ansible/test/cache/get_pip_${version//./_}.py"
 done
 export LC_ALL=C.UTF-8
+if [ "$command" = units ]; then
+    # On the oldest and the newest Python there is, each in a virtual environment of ansible-test's own.
+    versions=()
+    for version in $(python - <<'PY'
+import yaml
+from ansible_test._util.target.common.constants import CONTROLLER_PYTHON_VERSIONS, REMOTE_ONLY_PYTHON_VERSIONS
+from packaging.specifiers import SpecifierSet
+with open("tests/config.yml") as file:
+    supported = SpecifierSet(yaml.safe_load(file)["modules"]["python_requires"])
+print(*supported.filter([*REMOTE_ONLY_PYTHON_VERSIONS, *CONTROLLER_PYTHON_VERSIONS]))
+PY
+    ); do
+        if "python$version" -c 'import ensurepip, venv' 2>/dev/null; then
+            versions+=("$version")
+        else
+            echo "Python $version is not on this machine (or has no venv): not tested on it"
+        fi
+    done
+    set -- --requirements --target-python "venv/${versions[0]}" "$@"
+    [ "${#versions[@]}" = 1 ] || set -- --target-python "venv/${versions[-1]}" "$@"
+fi
 cd "$copy"
 exec ansible-test "$command" --color no "$@"

@@ -2,7 +2,7 @@
 # `make test`: every gate, in order, with the time each took. The gates without the lab all run, so that one run tells everything;
 # the lab is built only when they passed. However it ends, the lab is taken down (KEEP_LAB=1 keeps it).
 set -uo pipefail
-cd "$(dirname "${BASH_SOURCE[0]}")/.."
+cd "$(dirname "${BASH_SOURCE[0]}")/.." || exit
 
 names=() results=() seconds=() failed=0 lab=0
 
