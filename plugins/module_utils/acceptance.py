@@ -38,7 +38,7 @@ UNKNOWN_MODEL = "tandem-acceptance-no-such-model"
 CLOSED_PATH = "/metrics"
 
 # Chunks closer together than this came in one piece.
-_SAME_MOMENT_S = 0.001
+_SAME_MOMENT_S = 0.0005
 # A stream counts as one when its last chunk comes at least this long after its first …
 _STREAM_SPREAD_S = 0.005
 # … and when its chunks came at this share of different moments or more: a proxy that buffers hands over few big pieces.
@@ -520,6 +520,23 @@ def evidence(
         "not_covered": not_covered,
         "checks": [result.to_dict() for result in results],
     }
+
+
+def says_the_same(kept: str, new: Mapping[str, Any]) -> bool:
+    """Whether the text of a kept evidence file shows the same of the same as new evidence, whatever the times.
+
+    False where the text is no evidence.
+    """
+    try:
+        old = json.loads(kept)
+        return isinstance(old, dict) and _said(old) == _said(new)
+    except (ValueError, KeyError, TypeError):
+        return False
+
+
+def _said(record: Mapping[str, Any]) -> list[Any]:
+    parts = [record[name] for name in ("kind", "version", "endpoint", "subject", "services", "passed", "not_covered")]
+    return [*parts, [[check[key] for key in ("id", "service", "target", "outcome")] for check in record["checks"]]]
 
 
 def services_of(placement: Mapping[str, Any]) -> list[dict[str, Any]]:
