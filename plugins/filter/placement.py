@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from ansible_collections.tandem.vllm.plugins.module_utils import containers
+from ansible_collections.tandem.vllm.plugins.module_utils import containers, release
 from ansible_collections.tandem.vllm.plugins.module_utils import placement as pure
 from ansible_collections.tandem.vllm.plugins.module_utils.placement import Placement
 
@@ -42,7 +42,11 @@ def contract_hosts(names: list[str], hostvars: Mapping[str, Any]) -> list[dict[s
 def release_record(
     placement: Mapping[str, Any], image: str, engines: Mapping[str, list[dict[str, Any]]]
 ) -> dict[str, Any]:
-    return containers.release_record(Placement.from_dict(placement), image, engines)
+    return release.release_record(Placement.from_dict(placement), image, engines)
+
+
+def replica_rows(placement: Mapping[str, Any], engines: Mapping[str, list[dict[str, Any]]]) -> list[dict[str, Any]]:
+    return release.replica_rows(Placement.from_dict(placement), engines)
 
 
 class FilterModule:
@@ -52,5 +56,6 @@ class FilterModule:
             "containers_on": containers_on,
             "pending_containers": pending_containers,
             "release_record": release_record,
+            "replica_rows": replica_rows,
             "upstreams": upstreams,
         }

@@ -13,7 +13,6 @@ from ansible_collections.tandem.vllm.plugins.module_utils.placement import (
     Replica,
     Service,
     fingerprint,
-    release,
     service_release,
 )
 from ansible_collections.tandem.vllm.plugins.module_utils.vllm_argv import serve_argv
@@ -97,34 +96,3 @@ def pending(results: Sequence[Mapping[str, Any]]) -> dict[str, list[Any]]:
         if actions:
             out["replace" if "removed" in actions else "start"].append(result["item"])
     return out
-
-
-def release_record(
-    placement: Placement, image: str, engines: Mapping[str, Sequence[Mapping[str, Any]]]
-) -> dict[str, Any]:
-    """What a deployment ran: enough to tell later, and to run the same again. Holds no key.
-
-    engines: per node what vllm_engine_info returned of each of its replicas, in the order of the placement.
-    """
-    return {
-        "schema": 1,
-        "release": release(placement, image),
-        "image": image,
-        "placement": placement.to_dict(),
-        "replicas": [
-            {
-                "replica": replica.name,
-                "container": replica.container,
-                "service_release": service_release(service, image),
-                "argv": serve_argv(service, replica),
-                "engine": {
-                    key: found.get(key)
-                    for found in engines.get(replica.nodes[0], ())
-                    if found.get("container") == replica.container
-                    for key in ("vllm_version", "kv_cache_tokens", "image_id")
-                },
-            }
-            for service in placement.services
-            for replica in service.replicas
-        ],
-    }

@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from ansible_collections.tandem.vllm.plugins.module_utils.api_keys import KEY_REMEDY, KEY_WANTED, UNFIT
 from ansible_collections.tandem.vllm.plugins.module_utils.placement import (
     DEFAULT_PORT,
     EXECUTORS,
@@ -40,9 +41,6 @@ API_KEY_KEYS = ("name", "key")
 OWNED_ENVIRONMENT = {"VLLM_API_KEY": "tandem_engine_api_key", "CUDA_VISIBLE_DEVICES": "tandem_gpus"}
 
 PINNED_IMAGE = re.compile(r"(\S+@)?sha256:[0-9a-f]{64}")
-API_KEY = re.compile(r"[A-Za-z0-9._~+/=-]{16,512}")
-KEY_WANTED = "must be 16 to 512 characters of A-Z a-z 0-9 . _ ~ + / = -"
-KEY_REMEDY = "Make one with 'openssl rand -hex 24' and keep it in ansible-vault"
 
 
 @dataclass(frozen=True)
@@ -50,8 +48,8 @@ class Contract:
     """An inventory's statements, unchecked, as read from its groups and variables.
 
     nodes, gateways: {name, address, gpus | port} per host of tandem_nodes and tandem_gateway.
-    inventory_hosts: every host name of the inventory. archive_exists: whether image.archive is a file on the control
-    node; None where none is named.
+    inventory_hosts: every host name of the inventory. Keys come as their states (api_keys.py): a contract holds no
+    secret. archive_exists: whether image.archive is a file on the control node; None where none is named.
     """
 
     topology: str
@@ -134,8 +132,8 @@ class _Reader:
 
     def secret(self, variable: str, value: Any) -> None:
         if not value:
-            self.problems.add(variable, None, "is required: engines never run without a key", KEY_REMEDY)
-        elif not isinstance(value, str) or not API_KEY.fullmatch(value):
+            self.problems.add(variable, None, "is required: nothing is served without a key", KEY_REMEDY)
+        elif value == UNFIT:
             self.problems.add(variable, HIDDEN, KEY_WANTED, KEY_REMEDY)
 
     def address(self, variable: str, value: Any) -> None:

@@ -14,7 +14,7 @@ STAGES: tuple[tuple[re.Pattern[str], str], ...] = (
     (re.compile(r"Starting to load model"), "loading the model"),
     (re.compile(r"checkpoint shards:\s+(\d+)% Completed \| (\d+)/(\d+)"), "loading weights, shard {1} of {2} ({0} %)"),
     (re.compile(r"(?:Model loading|Loading weights) took"), "weights loaded"),
-    (re.compile(r"Dynamo bytecode transform|torch\.compile"), "compiling"),
+    (re.compile(r"Dynamo bytecode transform|Compiling a graph|torch\.compile t(?:akes|ook)"), "compiling"),
     (re.compile(r"KV cache size|# \w+ blocks"), "KV cache allocated"),
     (re.compile(r"Capturing CUDA graphs?.*?(\d+)%"), "capturing CUDA graphs ({0} %)"),
     (re.compile(r"Starting vLLM API server|Started server process"), "starting the API server"),

@@ -9,11 +9,22 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ansible_collections.tandem.vllm.plugins.module_utils.contract import API_KEY, KEY_REMEDY, KEY_WANTED
+from ansible_collections.tandem.vllm.plugins.module_utils.api_keys import API_KEY, KEY_REMEDY, KEY_WANTED
 from ansible_collections.tandem.vllm.plugins.module_utils.problems import HIDDEN, Problems
 
 ROLE = "nginx_gateway_"
-POSITIVE = ["request_timeout", "connect_timeout", "max_fails", "fail_timeout", "tries", "upstream_keepalive", "upstream_keepalive_timeout", "worker_connections", "stop_timeout", "keep_logs_days"]
+POSITIVE = [
+    "request_timeout",
+    "connect_timeout",
+    "max_fails",
+    "fail_timeout",
+    "tries",
+    "upstream_keepalive",
+    "upstream_keepalive_timeout",
+    "worker_connections",
+    "stop_timeout",
+    "keep_logs_days",
+]
 
 _WORD = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]*")
 _KEY_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
@@ -39,10 +50,14 @@ def problems_of(settings: Mapping[str, Any]) -> Problems:
         problems.kind(ROLE + name, settings[name], "positive integer")
     for name in ("max_body_size", "body_buffer_size"):
         if not _SIZE.fullmatch(str(settings[name])):
-            problems.add(ROLE + name, settings[name], "must be an nginx size above zero, such as 512k or 64m", "Correct it")
+            problems.add(
+                ROLE + name, settings[name], "must be an nginx size above zero, such as 512k or 64m", "Correct it"
+            )
     idle = settings["client_keepalive_timeout"]
     if isinstance(idle, bool) or not isinstance(idle, int) or idle < 0:
-        problems.add(ROLE + "client_keepalive_timeout", idle, "must be a number of seconds, or 0 for none", "Correct it")
+        problems.add(
+            ROLE + "client_keepalive_timeout", idle, "must be a number of seconds, or 0 for none", "Correct it"
+        )
     workers = settings["worker_processes"]
     if not re.fullmatch(r"auto|[1-9]\d{0,3}", str(workers)):
         problems.add(ROLE + "worker_processes", workers, "must be auto or a whole number above zero", "Correct it")

@@ -24,7 +24,8 @@ class Problem:
     remedy: str
 
     def __str__(self) -> str:
-        return "{} = {}: {}. {}.".format(self.variable, self.value, self.wanted.rstrip("."), self.remedy.rstrip("."))
+        end = "" if self.remedy.endswith("?") else "."
+        return f"{self.variable} = {self.value}: {self.wanted.rstrip('.')}. {self.remedy.rstrip('.')}{end}"
 
 
 @dataclass

@@ -51,11 +51,13 @@ options:
     elements: str
     default: []
   api_keys:
-    description: The clients' API keys (C(tandem_api_keys)), each with C(name) and C(key).
+    description:
+      - The clients' API keys (C(tandem_api_keys)), passed through P(tandem.vllm.key_states#filter).
+      - The module is told no secret.
     type: raw
   engine_api_key:
-    description: The engines' own API key (C(tandem_engine_api_key)).
-    type: raw
+    description: The engines' own API key (C(tandem_engine_api_key)), passed through P(tandem.vllm.key_state#filter).
+    type: str
 extends_documentation_fragment:
   - tandem.vllm.reads_only
 """
@@ -71,8 +73,8 @@ EXAMPLES = r"""
       - {name: node-b, address: 192.168.1.11, gpus: {count: 4}}
     gateways:
       - {name: gateway, address: 192.168.1.9, port: 8080}
-    api_keys: "{{ tandem_api_keys }}"
-    engine_api_key: "{{ tandem_engine_api_key }}"
+    api_keys: "{{ tandem_api_keys | tandem.vllm.key_states }}"
+    engine_api_key: "{{ tandem_engine_api_key | tandem.vllm.key_state }}"
   delegate_to: localhost
   register: contract
 """
@@ -119,8 +121,9 @@ ARGUMENTS: dict[str, Any] = {
     "nodes": {"type": "list", "elements": "dict", "default": []},
     "gateways": {"type": "list", "elements": "dict", "default": []},
     "inventory_hosts": {"type": "list", "elements": "str", "default": []},
-    "api_keys": {"type": "raw", "no_log": True},
-    "engine_api_key": {"type": "raw", "no_log": True},
+    # States of keys (fingerprints), not keys: hiding them would hide words of the messages.
+    "api_keys": {"type": "raw", "no_log": False},
+    "engine_api_key": {"type": "str", "no_log": False},
 }
 
 

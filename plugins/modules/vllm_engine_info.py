@@ -69,6 +69,10 @@ EXAMPLES = r"""
 """
 
 RETURN = r"""
+container:
+  description: Name of the container.
+  returned: when it is there
+  type: str
 state:
   description: V(absent), V(starting), V(ready), V(restarting) or V(exited).
   returned: always
@@ -154,7 +158,7 @@ def main() -> None:
     if found is None:
         module.exit_json(changed=False, state="absent", progress="no such container", last_log_line="", restarts=0)
         return
-    result: dict[str, Any] = {"state": "starting", "restarts": found.restarts}
+    result: dict[str, Any] = {"container": params["container"], "state": "starting", "restarts": found.restarts}
     if found.status == "running":
         try:
             client = OpenAIClient(params["url"], read_key(params["key_file"]), timeout=60)
