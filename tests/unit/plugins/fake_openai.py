@@ -1,7 +1,7 @@
 # Copyright: (c) 2026, the Tandem contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A fake vLLM and a fake gateway on 127.0.0.1: the answers that vLLM 0.32 and the gateway role's nginx give, and faults."""
+"""A fake vLLM and a fake gateway on 127.0.0.1: answers as vLLM 0.32 and Tandem's nginx give them, and faults."""
 
 from __future__ import annotations
 
