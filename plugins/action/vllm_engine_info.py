@@ -61,7 +61,7 @@ class Idle:
         self._seen = False
 
     def __call__(self, result: progress.Result) -> bool:
-        empty = result["state"] in ("absent", "exited") or result.get("in_engine") == 0
+        empty = result["state"] in ("absent", "exited", "restarting") or result.get("in_engine") == 0
         done, self._seen = empty and self._seen, empty
         return done
 

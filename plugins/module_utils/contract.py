@@ -26,7 +26,7 @@ from ansible_collections.tandem.vllm.plugins.module_utils.placement import (
     gpu_names,
 )
 from ansible_collections.tandem.vllm.plugins.module_utils.problems import HIDDEN, Problems
-from ansible_collections.tandem.vllm.plugins.module_utils.vllm_argv import ENGINE_SETTINGS, OWNED_FLAGS, flag_name
+from ansible_collections.tandem.vllm.plugins.module_utils.vllm_argv import ENGINE_SETTINGS, flag_name, flag_owner
 
 # What each topology's playbook makes of a service that names no replicas.
 TOPOLOGIES: dict[str, Callable[[Service, Mapping[str, Node]], tuple[Replica, ...]]] = {"dual_replica": dual_replica}
@@ -125,6 +125,8 @@ class _Reader:
                 problems.kind(path + ".name", entry["name"], "name")
                 self.secret(path + ".key", entry["key"])
                 for what in API_KEY_KEYS:
+                    if entry[what] in (None, UNFIT):
+                        continue
                     if any(isinstance(e, Mapping) and e.get(what) == entry[what] for e in c.api_keys[:i]):
                         shown = HIDDEN if what == "key" else entry[what]
                         problems.add(f"{path}.{what}", shown, "is there twice", "Give each client its own")
@@ -173,11 +175,12 @@ class _Reader:
             return ()
         if not self.problems.mapping(variable, value, GPU_KEYS):
             return ()
-        ids = value.get("ids")
-        if ("count" in value) == ("ids" in value):
-            self.problems.add(variable, value, "must have either count or ids", "Remove one of them")
-        elif ids is None:
-            if not self.problems.kind(variable + ".count", value["count"], "positive integer"):
+        count, ids = value.get("count"), value.get("ids")
+        if (count is None) == (ids is None):
+            self.problems.add(variable, dict(value), "must have either count or ids", "Set one of them")
+            return ()
+        if ids is None:
+            if not self.problems.kind(variable + ".count", count, "positive integer"):
                 return ()
         elif not isinstance(ids, (list, tuple)) or not ids or len(set(map(str, ids))) != len(ids):
             self.problems.add(
@@ -215,6 +218,10 @@ class _Reader:
             names = [s.name if what == "name" else s.model.served_name for s in services if s]
             for name in sorted({n for n in names if names.count(n) > 1}):
                 self.problems.add(f"tandem_services[].{what}", name, "is there twice", "Give each service its own")
+        replicas = [r.name for s in services if s for r in s.replicas]
+        for name in sorted({n for n in replicas if replicas.count(n) > 1}):
+            remedy = "Give each replica a name of its own"
+            self.problems.add("tandem_services[].replicas[].name", name, "is there twice", remedy)
         return tuple(s for s in services if s)
 
     def service(self, path: str, raw: Any, nodes: Mapping[str, Node]) -> Service | None:
@@ -278,7 +285,7 @@ class _Reader:
         if isinstance(raw, Mapping):
             for key in raw:
                 self.owned(path, key)
-            raw = {k: v for k, v in raw.items() if flag_name(str(k)) not in OWNED_FLAGS}
+            raw = {k: v for k, v in raw.items() if not flag_owner(str(k))}
         if not problems.mapping(path, raw, [*ENGINE_SETTINGS, "extra_args"]):
             return {}, {}
         settings = {k: v for k, v in raw.items() if k != "extra_args" and v is not None}
@@ -288,6 +295,10 @@ class _Reader:
         if not problems.kind(path + ".extra_args", extra, "mapping"):
             return {}, {}
         for key in extra:
+            if not isinstance(key, str) or not re.fullmatch(r"-{0,2}[A-Za-z][A-Za-z0-9_.-]*", key):
+                wanted = "must be named like a flag of 'vllm serve'; a value stands behind the colon"
+                problems.add(f"{path}.extra_args.{key}", HIDDEN, wanted, "Write it as name: value")
+                continue
             self.owned(path + ".extra_args", key)
             if flag_name(str(key)) in ENGINE_SETTINGS:
                 wanted = "is a setting of its own"
@@ -295,7 +306,7 @@ class _Reader:
         return settings, dict(extra)
 
     def owned(self, path: str, key: Any) -> None:
-        owner = OWNED_FLAGS.get(flag_name(str(key)))
+        owner = flag_owner(str(key))
         if owner:
             wanted = f"cannot be set here: it follows from {owner}"
             # The value may be a secret (api_key): never shown.
@@ -323,9 +334,6 @@ class _Reader:
             replica = self.replica("%s[%d]" % (path, i), entry, service, port, nodes)
             if replica:
                 replicas.append(replica)
-        names = [r.name for r in replicas]
-        for name in sorted({n for n in names if names.count(n) > 1}):
-            self.problems.add(path + "[].name", name, "is there twice", "Give each replica of a node a name of its own")
         return tuple(replicas)
 
     def replica(self, path: str, raw: Any, service: str, port: int, nodes: Mapping[str, Node]) -> Replica | None:
@@ -334,11 +342,12 @@ class _Reader:
             return None
         before = len(problems.found)
         on = raw["nodes"]
-        if not isinstance(on, (list, tuple)):
-            problems.add(path + ".nodes", on, "must be a list of node names", f"Write nodes: [{on}]")
+        if not isinstance(on, (list, tuple)) or not on:
+            remedy = f"Write nodes: [{on}]" if isinstance(on, str) else "Write nodes: [<name of a node>]"
+            problems.add(path + ".nodes", on, "must be a list of node names", remedy)
             return None
         for node in on:
-            if node not in nodes:
+            if node not in list(nodes):
                 known = ", ".join(nodes)
                 if node in self.contract.inventory_hosts:
                     wanted, remedy = (
@@ -359,16 +368,19 @@ class _Reader:
         problems.kind(path + ".port", own_port, "port")
         if raw.get("name") is not None:
             problems.kind(path + ".name", raw["name"], "name")
+        if not isinstance(raw.get("gpus", []), (list, tuple, type(None))):
+            wanted = "must be a list of GPU indices or UUIDs of the node"
+            problems.add(path + ".gpus", raw["gpus"], wanted, "Write it as [0, 1]")
         if len(problems.found) > before:
             return None
         world, available = sizes["tensor_parallel"] * sizes["pipeline_parallel"], nodes[on[0]].gpus
         wanted_gpus = raw.get("gpus")
         gpus = tuple(str(g) for g in (available[:world] if wanted_gpus is None else wanted_gpus))
-        if available and (len(gpus) != world or not set(gpus) <= set(available)):
-            wanted = "needs tensor_parallel × pipeline_parallel = %d GPUs of %s, which has %s" % (
+        if (available or gpus) and (len(gpus) != world or len(set(gpus)) != world or not set(gpus) <= set(available)):
+            wanted = "needs tensor_parallel × pipeline_parallel = %d different GPUs of %s, which has %s" % (
                 world,
                 on[0],
-                ", ".join(available),
+                ", ".join(available) or "none",
             )
             problems.add(path + ".gpus", list(gpus), wanted, "Lower the parallel size or name GPUs that are there")
             return None

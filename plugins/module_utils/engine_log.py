@@ -17,7 +17,7 @@ STAGES: tuple[tuple[re.Pattern[str], str], ...] = (
     (re.compile(r"Dynamo bytecode transform|Compiling a graph|torch\.compile t(?:akes|ook)"), "compiling"),
     (re.compile(r"KV cache size|# \w+ blocks"), "KV cache allocated"),
     (re.compile(r"Capturing CUDA graphs?.*?(\d+)%"), "capturing CUDA graphs ({0} %)"),
-    (re.compile(r"Starting vLLM API server|Started server process"), "starting the API server"),
+    (re.compile(r"Starting vLLM (?:API )?server|Started server process"), "starting the API server"),
     (re.compile(r"Application startup complete"), "API server up, waiting for a completion"),
 )
 
@@ -25,6 +25,7 @@ STAGES: tuple[tuple[re.Pattern[str], str], ...] = (
 PREFIX = re.compile(r"^(?:\([^)]*pid=\d+\)\s*)?(?:(?:INFO|WARNING|ERROR|DEBUG) [\d-]+ [\d:.]+ \[[^\]]*\]\s*)?")
 EXCEPTION = re.compile(r"^(?:[A-Za-z_][\w.]*\.)?[A-Z]\w*(?:Error|Exception|Interrupt|Exit)\b(?::|$)")
 USAGE_ERROR = re.compile(r"^vllm[\w .-]*: error: ")
+PYDANTIC = re.compile(r"\d+ validation errors? for \w+$")
 # Said by those who only learn that another process failed.
 SECOND_HAND = (
     "Engine core initialization failed",
@@ -62,7 +63,11 @@ def cause(log: str) -> str | None:
     comes as vLLM's parser prints it.
     """
     said = [PREFIX.sub("", line).strip() for line in lines(log)]
-    errors = [s for s in said if USAGE_ERROR.match(s) or EXCEPTION.match(s)]
+    errors = []
+    for line, following in zip(said, [*said[1:], ""]):
+        if USAGE_ERROR.match(line) or EXCEPTION.match(line):
+            # pydantic tells what is wrong in the line below.
+            errors.append(f"{line}: {following}" if PYDANTIC.search(line) else line)
     first_hand = [s for s in errors if not any(word in s for word in SECOND_HAND)]
     if first_hand:
         return first_hand[-1]

@@ -84,7 +84,8 @@ def _model(problems: Problems, node: str, service: Service, replica: Replica, fo
         remedy = "Put the model directory there: every node needs it under the same path"
         problems.add(variable, service.model.path, str(found or "was not read"), remedy)
         return
-    text = found.get("text_config") or found
+    nested = found.get("text_config")
+    text = nested if isinstance(nested, Mapping) else found
     heads, tp = text.get("num_attention_heads"), replica.tensor_parallel
     variable = f"{node}: tensor_parallel of replica {replica.name}"
     if not isinstance(heads, int) or heads <= 0:
@@ -94,7 +95,8 @@ def _model(problems: Problems, node: str, service: Service, replica: Replica, fo
         wanted = "must divide the model's %d attention heads: one of %s" % (heads, ", ".join(map(str, sizes)))
         problems.add(variable, tp, wanted, "Give the node another number of GPUs with tandem_gpus, or use replicas[]")
         return
-    kv = text.get("num_key_value_heads") or heads
-    if kv % tp and tp % kv:
+    kv = text.get("num_key_value_heads")
+    # Models whose layers differ list a number a layer or none: vLLM judges those.
+    if isinstance(kv, int) and kv > 0 and kv % tp and tp % kv:
         wanted = "must divide the model's %d key-value heads or be a multiple of them" % kv
         problems.add(variable, tp, wanted, "Give the node another number of GPUs with tandem_gpus, or use replicas[]")

@@ -81,6 +81,17 @@ def flag_name(key: str) -> str:
     return ALIASES.get(name, name)
 
 
+def flag_owner(key: str) -> str | None:
+    """What decides a flag that is not to be given by hand; None for every other flag.
+
+    vLLM's parser takes any unambiguous beginning of a flag for the flag: `--tensor-parallel` is owned too.
+    """
+    name = flag_name(key)
+    if name in OWNED_FLAGS or name in ENGINE_SETTINGS:
+        return OWNED_FLAGS.get(name)
+    return next((owner for flag, owner in OWNED_FLAGS.items() if flag.startswith(name)), None)
+
+
 def flags(settings: Mapping[str, Any]) -> list[str]:
     """Settings as vLLM flags, sorted by name; `--name=value`, so that a diff shows both in one line.
 

@@ -57,6 +57,7 @@ problems:
 """
 
 from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.tandem.vllm.plugins.module_utils.host.docker import tolerant
 from ansible_collections.tandem.vllm.plugins.module_utils.host.machine import Machine
 from ansible_collections.tandem.vllm.plugins.module_utils.host_contract import (
     judge_gateway,
@@ -78,7 +79,7 @@ def main() -> None:
     module = AnsibleModule(argument_spec=ARGUMENTS, supports_check_mode=True)
     placement, host = Placement.from_dict(module.params["placement"]), module.params["host"]
     image, gateway = module.params["image"], module.params["gateway"]
-    machine, problems, image_present = Machine(module.run_command), Problems(), False
+    machine, problems, image_present = Machine(tolerant(module.run_command)), Problems(), False
     if host in placement.nodes:
         here = placement.on_node(host)
         facts = machine.node_facts(

@@ -14,6 +14,18 @@ from typing import Any, Callable
 Runner = Callable[[Sequence[str]], "tuple[int, str, str]"]
 
 
+def tolerant(run_command: Callable[..., tuple[int, str, str]]) -> Runner:
+    """AnsibleModule.run_command that answers 127 where a program is missing, instead of ending the module."""
+
+    def run(argv: Sequence[str]) -> tuple[int, str, str]:
+        try:
+            return run_command(argv, handle_exceptions=False)
+        except OSError as error:
+            return 127, "", f"{argv[0]}: {error.strerror}"
+
+    return run
+
+
 @dataclass(frozen=True)
 class ContainerState:
     """A container as Docker reports it. status: created, running, paused, restarting, exited, dead."""

@@ -72,7 +72,9 @@ class Machine:
         published = {}
         for line in lines.splitlines():
             name, _tab, ports = line.partition("\t")
-            for first, last in re.findall(r":(\d+)(?:-(\d+))?->", ports):
+            for address, first, last in re.findall(r"(\S+):(\d+)(?:-(\d+))?->[\d-]+/tcp", ports):
+                if address.startswith("127.") or address in ("[::1]", "::1"):
+                    continue
                 for port in range(int(first), int(last or first) + 1):
                     published[port] = name
         return error, published
@@ -143,4 +145,7 @@ def _is_loopback(hex_address: str) -> bool:
     """Whether an address of /proc/net/tcp (little-endian words) is a loopback one."""
     if len(hex_address) == 8:
         return socket.inet_ntoa(struct.pack("<I", int(hex_address, 16))).startswith("127.")
-    return hex_address == "00000000000000000000000001000000"
+    # ::1, and 127.0.0.0/8 as an IPv4-mapped address
+    return hex_address == "00000000000000000000000001000000" or (
+        hex_address.startswith("0000000000000000FFFF0000") and hex_address.endswith("7F")
+    )
