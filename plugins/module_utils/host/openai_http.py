@@ -12,13 +12,14 @@ so several threads may use one at once.
 from __future__ import annotations
 
 import http.client
+import io
 import json
 import socket
 import ssl
 import time
 import urllib.parse
 from collections.abc import Iterator
-from typing import Any, Callable, NamedTuple
+from typing import Any, Callable, NamedTuple, cast
 
 from ansible_collections.tandem.vllm.plugins.module_utils.openai_api import (
     DEFAULT_MAX_TOKENS,
@@ -64,7 +65,10 @@ class Response:
 
 
 class Chunk(NamedTuple):
-    """One server-sent event: the seconds from sending the request to its arrival, and its data."""
+    """One server-sent event: its data, and the seconds from sending the request until its last byte was received.
+
+    Chunks that came in one piece have the same time, however long this program took to look at them.
+    """
 
     at_s: float
     data: str
@@ -160,7 +164,7 @@ class OpenAIClient:
         exchange = _Exchange(self, method, path, body, headers)
         try:
             answer = exchange.open()
-            return Response(answer.status, _header_dict(answer), b"".join(exchange.pieces(answer)))
+            return Response(answer.status, _header_dict(answer), exchange.rest(answer))
         finally:
             exchange.close()
 
@@ -184,13 +188,10 @@ class OpenAIClient:
             answer = exchange.open()
             answer_headers = _header_dict(answer)
             if answer.status != 200:
-                return StreamResult(
-                    answer.status, answer_headers, b"".join(exchange.pieces(answer)), [], False, exchange.elapsed()
-                )
+                return StreamResult(answer.status, answer_headers, exchange.rest(answer), [], False, exchange.elapsed())
             events = EventParser()
             chunks: list[Chunk] = []
-            for piece in exchange.pieces(answer):
-                at_s = exchange.elapsed()
+            for at_s, piece in exchange.pieces(answer):
                 for data in events.feed(piece):
                     if data.strip() == "[DONE]":
                         exchange.drain(answer)
@@ -216,6 +217,36 @@ class OpenAIClient:
         """
         path, body = completion_request(model, task, max_tokens, prompt)
         return self.request("POST", path, body)
+
+
+class _TimedReader(io.RawIOBase):
+    """The receiving end of a socket, noting when bytes were last received."""
+
+    def __init__(self, raw: io.RawIOBase) -> None:
+        self._raw = raw
+        self.received_at = time.monotonic()
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int | None:
+        count: int | None = self._raw.readinto(buffer)
+        self.received_at = time.monotonic()
+        return count
+
+    def close(self) -> None:
+        self._raw.close()
+        super().close()
+
+
+class _TimedResponse(http.client.HTTPResponse):
+    """An answer that knows when its bytes were received."""
+
+    def __init__(self, sock: socket.socket, *args: Any, **options: Any) -> None:
+        super().__init__(sock, *args, **options)
+        self.reader = _TimedReader(sock.makefile("rb", buffering=0))
+        self.fp.close()  # which has read nothing yet
+        self.fp = io.BufferedReader(self.reader)
 
 
 class _Exchange:
@@ -244,12 +275,12 @@ class _Exchange:
                 raise ValueError(f"header {name} holds characters that an HTTP header cannot carry")
         self._connection: http.client.HTTPConnection | None = None
         self._socket: socket.socket  # from connecting on
-        self._answer: http.client.HTTPResponse | None = None
+        self._answer: _TimedResponse | None = None
         self._began = time.monotonic()
         self._sent = self._began
         self._received = 0
 
-    def open(self) -> http.client.HTTPResponse:
+    def open(self) -> _TimedResponse:
         """Connect, send, and wait for the status line and headers."""
         client = self._client
         try:
@@ -262,6 +293,7 @@ class _Exchange:
                 )
             else:
                 connection = http.client.HTTPConnection(client._host, client._port, timeout=client._connect_timeout)
+            connection.response_class = _TimedResponse
             self._connection = connection
             connection.connect()
         except (OSError, http.client.HTTPException, UnicodeError) as error:
@@ -271,13 +303,18 @@ class _Exchange:
             self._limit_next_read()
             self._sent = time.monotonic()
             connection.request(self._method, self._path, body=self._payload, headers=self._headers)
-            self._answer = connection.getresponse()
+            answer = connection.getresponse()
         except (OSError, http.client.HTTPException, ValueError) as error:
             raise self._failure("gave no answer", error) from None
+        self._answer = cast(_TimedResponse, answer)
         return self._answer
 
-    def pieces(self, answer: http.client.HTTPResponse) -> Iterator[bytes]:
-        """The body's bytes as they arrive."""
+    def rest(self, answer: _TimedResponse) -> bytes:
+        """The whole body."""
+        return b"".join(piece for _at_s, piece in self.pieces(answer))
+
+    def pieces(self, answer: _TimedResponse) -> Iterator[tuple[float, bytes]]:
+        """The body's bytes as they arrive, each with the seconds from sending until they were received."""
         expected = answer.length
         while not answer.isclosed():
             try:
@@ -288,11 +325,11 @@ class _Exchange:
             if not piece:
                 break
             self._received += len(piece)
-            yield piece
+            yield answer.reader.received_at - self._sent, piece
         if expected is not None and self._received < expected:
             raise self._failure("did not finish its answer", http.client.IncompleteRead(b"", expected - self._received))
 
-    def drain(self, answer: http.client.HTTPResponse) -> None:
+    def drain(self, answer: _TimedResponse) -> None:
         """Read on to the end of the answer, so that the server sees no aborted request; failures are of no interest."""
         limit = time.monotonic() + _DRAIN_SECONDS
         try:

@@ -21,6 +21,7 @@ class FakeServer:
     def __init__(self, key: str, model: str = "tiny-chat", engine: bool = False, faults: frozenset[str] = frozenset()):
         self.key, self.model, self.engine, self.faults = key, model, engine, faults
         self.seen: list[tuple[str, str]] = []
+        self.streams = 0
         self._server = _Server(self)
         self.url = f"http://127.0.0.1:{self._server.server_port}"
         self._thread = threading.Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True)
@@ -157,15 +158,17 @@ class _Handler(BaseHTTPRequestHandler):
         self.send_header("Content-Type", "text/event-stream; charset=utf-8")
         self.send_header("Transfer-Encoding", "chunked")
         self.end_headers()
+        self.fake.streams += 1
+        buffered = "buffered" in self.fake.faults or ("buffered_once" in self.fake.faults and self.fake.streams == 1)
         held = b""
         tokens = 1 if "one_chunk" in self.fake.faults else body["max_tokens"]
         for _token in range(tokens):
-            time.sleep(0.004)
+            time.sleep(0.002)
             choice = {"index": 0, "text": " no", "logprobs": None, "finish_reason": None}
             event = {"object": "text_completion", "model": body["model"], "choices": [choice]}
             held += f"data: {json.dumps(event)}\n\n".encode()
             # A proxy that buffers hands on a whole buffer at a time.
-            if "buffered" not in self.fake.faults or len(held) > 1500:
+            if not buffered or len(held) > 3000:
                 self._chunk(held)
                 held = b""
         if "error_in_stream" in self.fake.faults:

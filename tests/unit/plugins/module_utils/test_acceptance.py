@@ -92,12 +92,15 @@ CASES = [
     ("completion", a.Observation(error="cannot connect"), "failed", "cannot connect"),
     ("completion", a.Observation(not_asked="no api_key was given"), "not_run", "no api_key was given"),
     ("streamed", stream(STEADY), "passed", "16 chunks at 16 moments, first after 0.026 s, last after 0.079 s"),
-    # A few chunks that came together are no buffering: the machine was busy for a moment.
-    ("streamed", stream([*STEADY[:10], *[STEADY[10]] * 6]), "passed", "16 chunks at 11 moments"),
+    # Chunks that came together now and then are no buffering: the machine was busy for a moment.
+    ("streamed", stream([*STEADY[:8], *[STEADY[10]] * 8]), "passed", "16 chunks at 9 moments"),
     ("streamed", stream([0.4] * 16), "failed", "held back and came together (buffered on the way?)"),
     ("streamed", stream([0.1 + 0.00005 * number for number in range(16)]), "failed", "16 chunks at 1 moments"),
-    # nginx with buffers of 4 KiB: one full buffer, then the rest.
-    ("streamed", stream([0.1] * 13 + [0.13] * 3), "failed", "16 chunks at 2 moments"),
+    ("streamed", stream([0.1 + 0.04 * (number // 8) for number in range(64)]), "passed", "64 chunks at 8 moments"),
+    # A proxy with buffers of 4 KiB: one full buffer after the other, then the rest.
+    ("streamed", stream([0.1 + 0.04 * (number // 16) for number in range(64)]), "failed", "64 chunks at 4 moments"),
+    # A very busy engine makes few chunks of many tokens.
+    ("streamed", stream([0.1, 0.2, 0.3]), "passed", "3 chunks at 3 moments"),
     ("streamed", stream(STEADY[:1]), "failed", "wanted several chunks of text, got 1"),
     ("streamed", stream([]), "failed", "wanted several chunks of text, got 0"),
     ("streamed", stream(STEADY, done=False), "failed", "ended without [DONE] after 16 chunks"),

@@ -10,12 +10,18 @@ from typing import Any
 
 import pytest
 from ansible.module_utils.testing import patch_module_args
-from ansible_collections.tandem.vllm.plugins.module_utils.acceptance import CHECKS
+from ansible_collections.tandem.vllm.plugins.module_utils import acceptance
 from ansible_collections.tandem.vllm.plugins.modules.acceptance import main
 from ansible_collections.tandem.vllm.tests.unit.plugins.fake_openai import FakeServer
 
 CLIENT_KEY = "sk-Client-key-0001"
 ENGINE_KEY = "sk-Engine-key-0001"
+
+
+@pytest.fixture(autouse=True)
+def no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(acceptance, "PAUSE_S", 0)
+
 
 ALL_GATEWAY = ["closed_path", "completion", "missing_key", "models", "streamed", "unknown_model", "wrong_key"]
 ALL_REPLICA = ["replica_completion", "replica_missing_key"]
@@ -110,8 +116,28 @@ def test_faults_are_caught(capsys: pytest.CaptureFixture[str], where: str, fault
     assert result["evidence"]["passed"] is False
 
 
+def test_what_a_busy_machine_may_cause_is_asked_again(capsys: pytest.CaptureFixture[str]) -> None:
+    with (
+        FakeServer(CLIENT_KEY, faults=frozenset({"buffered_once"})) as gateway,
+        FakeServer(ENGINE_KEY, engine=True) as engine,
+    ):
+        code, _result = run(capsys, options(gateway, engine))
+    assert (code, gateway.streams) == (0, 2)
+
+
+def test_what_no_busy_machine_causes_is_asked_once(capsys: pytest.CaptureFixture[str]) -> None:
+    with (
+        FakeServer(CLIENT_KEY, faults=frozenset({"no_done"})) as gateway,
+        FakeServer(ENGINE_KEY, engine=True) as engine,
+    ):
+        run(capsys, options(gateway, engine))
+    assert gateway.streams == 1
+
+
 def test_every_check_is_made_to_fail() -> None:
-    assert {check for _where, _fault, caught_by in FAULTS for check in caught_by} == {check.id for check in CHECKS}
+    assert {check for _where, _fault, caught_by in FAULTS for check in caught_by} == {
+        check.id for check in acceptance.CHECKS
+    }
 
 
 def test_what_is_down_fails_or_could_not_be_shown(capsys: pytest.CaptureFixture[str]) -> None:

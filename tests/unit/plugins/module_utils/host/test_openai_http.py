@@ -75,7 +75,7 @@ def test_stream_is_read_as_it_arrives() -> None:
     assert (result.status, result.done, len(times)) == (200, True, 8)
     assert times == sorted(times)
     assert result.ttft_s == times[0]
-    assert result.total_s >= times[-1] >= times[0] + 0.02
+    assert result.total_s >= times[-1] >= times[0] + 0.01
     assert arrived[0] < result.total_s
     assert result.chunks[0].json()["choices"][0]["text"] == " no"
 
