@@ -64,7 +64,7 @@ test: ## Every gate above, in order, with times (KEEP_LAB=1 leaves the lab up)
 demo: dev ## A real two-node deployment on this machine, no GPU needed
 	@$(STEP) "lab up" ansible-playbook playbooks/lab_up.yml -i $(LAB)
 	@$(STEP) "deploy dual-replica" ansible-playbook dual-replica.yml -i $(LAB)
-	@$(STEP) "ask the gateway" tools/demo.py $(LAB)
+	@$(STEP) "ask the gateway" python tools/demo.py $(LAB)
 
 .PHONY: demo-down
 demo-down: dev ## Take the lab down: nothing of it is left but its caches

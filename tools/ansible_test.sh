@@ -30,9 +30,10 @@ path=$(printf %s "$PATH" | tr : '\n' | grep -v -e /shims -e "^$checkout/.venv/bi
 export PATH=$bins:$path
 
 # ansible-test bootstraps its virtual environments with a get-pip.py that it downloads from a site of its own. Python's ensurepip does
-# the same with what is on the machine, so a stand-in goes where it looks for the cached download: in a home folder of its own.
+# the same with what is on the machine, so a stand-in goes where it looks for the cached download: in a home folder of its own, outside
+# the checkout, as scripts in a virtual environment cannot start where the path is long.
 export XDG_CONFIG_HOME=${XDG_CONFIG_HOME:-$HOME/.config} # pip's settings
-export HOME=$checkout/.cache/ansible-test/home
+export HOME=${XDG_CACHE_HOME:-$HOME/.cache}/tandem-ansible-test
 mkdir -p "$HOME/.ansible/test/cache"
 for version in $(python - <<'PY'
 from types import SimpleNamespace

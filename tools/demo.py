@@ -1,10 +1,9 @@
-#!/usr/bin/env python3
 # Copyright: (c) 2026, the Tandem contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Asks the gateway of an inventory for a plain and a streamed completion, and says how to do the same with curl.
 
-tools/demo.py inventories/lab
+.venv/bin/python tools/demo.py inventories/lab
 """
 
 from __future__ import annotations
