@@ -59,7 +59,7 @@ class ActionModule(ActionBase):
             look=lambda: self._module({**args, "step": "poll", "path": remote}, task_vars),
             done=lambda r: not r["running"] and "error" not in r,
             failure=lambda _first, r: r.get("error"),
-            words=lambda r: "image loaded" if not r["running"] else "loading the image, %d %%" % r["percent"],
+            words=words,
             label=host,
             timeout=float(args.get("timeout", 3600)),
             interval=2.0,
@@ -76,3 +76,10 @@ class ActionModule(ActionBase):
 
     def _remove_tmp_path_file(self, path: str) -> None:
         self._low_level_execute_command(f"rm -f {self._connection._shell.quote(path)}")
+
+
+def words(result: progress.Result) -> str:
+    """How far a load is."""
+    if not result["running"]:
+        return "image loaded"
+    return "unpacking the image" if result["percent"] >= 100 else f"reading the image archive, {result['percent']} %"

@@ -396,7 +396,7 @@ class _Reader:
                 where = (placement.api_address(replica), replica.port)
                 if where in taken:
                     wanted = f"is used twice on {replica.nodes[0]}: by {taken[where]} and by replica {replica.name}"
-                    self.problems.add("port", replica.port, wanted, "Give one of them another port")
+                    self.problems.add("tandem_services[].port", replica.port, wanted, "Give one of them another port")
                 taken[where] = f"replica {replica.name}"
 
     def gpus(self, placement: Placement) -> None:
@@ -407,7 +407,7 @@ class _Reader:
                     other = taken.setdefault((replica.nodes[0], gpu), replica.name)
                     if other != replica.name:
                         wanted = f"GPU {gpu} of {replica.nodes[0]} is given to {other} and to {replica.name}"
-                        self.problems.add("gpus", gpu, wanted, "Give each replica its own with replicas[].gpus")
+                        self.problems.add("tandem_services[].replicas[].gpus", gpu, wanted, "Give each replica its own with replicas[].gpus")
 
 
 def _label(service: Any) -> Any:

@@ -101,13 +101,13 @@ class Placement:
 
     def to_dict(self) -> dict[str, Any]:
         """The form playbooks, roles and records carry: plain dicts and lists."""
-        # Through JSON, because tuples would come back from Ansible as lists and then compare unequal.
-        plain: dict[str, Any] = json.loads(json.dumps(asdict(self)))
-        return plain
+        data: dict[str, Any] = plain(asdict(self))
+        return data
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Placement:
         """Inverse of to_dict; raises KeyError or TypeError when the value is not a placement."""
+        data = plain(data)
         services = []
         for service in data["services"]:
             replicas = tuple(
@@ -184,6 +184,15 @@ def service_release(service: Service, image: str) -> str:
 def release(placement: Placement, image: str) -> str:
     """Short id of a whole deployment: the name of its release record."""
     return fingerprint({"placement": placement.to_dict(), "image": image})
+
+
+def plain(value: Any) -> Any:
+    """A copy made of dict, list and scalars only: Ansible's own containers cannot be copied by their type."""
+    if isinstance(value, Mapping):
+        return {str(k): plain(v) for k, v in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [plain(v) for v in value]
+    return value
 
 
 def fingerprint(value: Any, length: int = 12) -> str:

@@ -82,18 +82,18 @@ ARGUMENTS: dict[str, Any] = {
 UNIT = "tandem-image-load-%s.service"
 
 
-def position(pid: str, path: str) -> int:
-    """Bytes of the file at `path` that process `pid` has read; 0 when that cannot be told."""
+def position(pid: str, path: str) -> int | None:
+    """Bytes of the file at `path` that process `pid` has read; None when it does not hold the file open."""
     folder = f"/proc/{pid}/fd"
     try:
         for descriptor in os.listdir(folder):
             if os.readlink(os.path.join(folder, descriptor)) == path:
                 with open(f"/proc/{pid}/fdinfo/{descriptor}", encoding="ascii") as stream:
                     found = re.search(r"pos:\s+(\d+)", stream.read())
-                    return int(found.group(1)) if found else 0
+                    return int(found.group(1)) if found else None
     except OSError:  # the process has ended meanwhile: the next look sees that
         pass
-    return 0
+    return None
 
 
 def start(module: AnsibleModule, unit: str, path: str) -> None:
@@ -117,8 +117,10 @@ def poll(module: AnsibleModule, unit: str, path: str) -> dict[str, Any]:
         _status, log, _err = module.run_command(["journalctl", "--unit", unit, "--lines", "3", "--output", "cat"])
         return {"running": False, "error": log.strip() or shown.get("Result", "unknown")}
     if shown.get("SubState") == "running":
-        size = os.path.getsize(path) or 1
-        return {"running": True, "percent": 100 * position(shown["MainPID"], path) // size}
+        read = position(shown["MainPID"], path)
+        # Docker's client reads the archive first, then closes it and waits for the engine to unpack the layers.
+        percent = 100 if read is None else 100 * read // (os.path.getsize(path) or 1)
+        return {"running": True, "percent": percent}
     module.run_command(["systemctl", "stop", unit])
     return {"running": False, "percent": 100}
 

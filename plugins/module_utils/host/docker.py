@@ -61,9 +61,10 @@ class Docker:
         )
 
     def logs(self, name: str, tail: int) -> str:
-        """The last lines of a container's output, stdout and stderr together in the order Docker gives them."""
-        _status, out, err = self._run(["docker", "logs", "--tail", str(tail), name])
-        return out + err
+        """The last lines of a container's output, stdout and stderr together in the order they were written."""
+        _status, out, err = self._run(["docker", "logs", "--timestamps", "--tail", str(tail), name])
+        # Docker hands the two streams over apart; its time stamps, of one fixed width, put them in order again.
+        return "\n".join(line.partition(" ")[2] for line in sorted((out + err).splitlines()))
 
     def image_id(self, ref: str) -> str | None:
         """Id of an image by id, digest or tag; None when the host does not have it."""
