@@ -1,0 +1,96 @@
+# Copyright: (c) 2026, the Tandem contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+from __future__ import annotations
+
+import json
+
+from ansible_collections.tandem.vllm.plugins.module_utils.placement import (
+    Model,
+    Node,
+    Placement,
+    Replica,
+    Service,
+    release,
+    service_release,
+)
+from ansible_collections.tandem.vllm.plugins.module_utils.release import release_record, replica_rows
+from ansible_collections.tandem.vllm.plugins.module_utils.vllm_argv import serve_argv
+
+IMAGE = "sha256:" + "ab" * 32
+CHAT = Service(
+    "chat",
+    Model("/models/big", "big-chat"),
+    (Replica("chat-gpu1", ("gpu1",), 2, gpus=("0", "1")), Replica("chat-gpu2", ("gpu2",))),
+)
+PLACEMENT = Placement("site", {"gpu1": Node("10.0.0.1"), "gpu2": Node("10.0.0.2")}, (CHAT,))
+ENGINES = {
+    "gpu1": [
+        {"container": "someone-else", "vllm_version": "9", "kv_cache_tokens": 1},
+        {
+            "container": "tandem-chat-gpu1",
+            "state": "ready",
+            "vllm_version": "0.25.1",
+            "kv_cache_tokens": 701168,
+            "invocation": {"module_args": {"key_file": "/k"}},
+        },
+    ]
+}
+
+
+def test_record() -> None:
+    first, second = CHAT.replicas
+    assert release_record(PLACEMENT, IMAGE, ENGINES) == {
+        "schema": 1,
+        "release": release(PLACEMENT, IMAGE),
+        "image": IMAGE,
+        "placement": PLACEMENT.to_dict(),
+        "replicas": [
+            {
+                "replica": "chat-gpu1",
+                "container": "tandem-chat-gpu1",
+                "service_release": service_release(CHAT, IMAGE),
+                "argv": serve_argv(CHAT, first),
+                "vllm_version": "0.25.1",
+                "kv_cache_tokens": 701168,
+            },
+            {
+                "replica": "chat-gpu2",
+                "container": "tandem-chat-gpu2",
+                "service_release": service_release(CHAT, IMAGE),
+                "argv": serve_argv(CHAT, second),
+                "vllm_version": None,
+                "kv_cache_tokens": None,
+            },
+        ],
+    }
+
+
+def test_record_can_be_written() -> None:
+    record = release_record(PLACEMENT, IMAGE, ENGINES)
+    assert json.loads(json.dumps(record)) == record
+    assert Placement.from_dict(record["placement"]) == PLACEMENT
+
+
+def test_rows() -> None:
+    common = {"service": "chat", "model": "big-chat"}
+    assert replica_rows(PLACEMENT, ENGINES) == [
+        {
+            **common,
+            "replica": "chat-gpu1",
+            "node": "gpu1",
+            "gpus": "0, 1",
+            "vllm": "0.25.1",
+            "kv_tokens": "701,168",
+            "state": "ready",
+        },
+        {
+            **common,
+            "replica": "chat-gpu2",
+            "node": "gpu2",
+            "gpus": "none (CPU)",
+            "vllm": "?",
+            "kv_tokens": "?",
+            "state": "not asked",
+        },
+    ]
