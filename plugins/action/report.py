@@ -31,7 +31,8 @@ class ActionModule(ActionBase):
 
     def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
         result: dict[str, Any] = super().run(tmp, task_vars)
-        _validated, options = self.validate_argument_spec(ARGUMENTS)
+        validate: Any = self.validate_argument_spec  # has no type hints
+        _validated, options = validate(ARGUMENTS)
         lines = report_lines(**{name: options[name] for name in ARGUMENTS})
         display = Display()
         for line in lines:
