@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shutil
@@ -24,6 +25,7 @@ REFUSES_LATEST = re.compile(r"^tests/|^docs/|^plugins/module_utils/contract\.py$
 TEXTS = [path for path in tracked() if path.suffix not in {".png", ".gz", ".safetensors"} and path.name != "LICENSE"]
 PLAYBOOKS = tracked("playbooks/*.yml", ":(glob)*.yml")
 PLAYBOOKS = [path for path in PLAYBOOKS if path.name != "galaxy.yml" and "tasks" not in path.parts]
+INVENTORIES = sorted({Path(*path.parts[:2]) for path in tracked("inventories/*")})
 DOCUMENTS = tracked("*.md")
 
 
@@ -56,22 +58,26 @@ def test_what_is_looked_for_is_seen(pattern: re.Pattern[str], line: str) -> None
     assert pattern.search(line)
 
 
+def ansible(program: str, *arguments: str) -> str:
+    """Run one of Ansible's programs as a user would from the root, and return what it said."""
+    command = shutil.which(program, path=str(Path(sys.executable).parent))
+    assert command, f"no {program} beside this Python"
+    environment = {**os.environ, "ANSIBLE_CONFIG": str(ROOT / "ansible.cfg")}
+    run = subprocess.run([command, *arguments], cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
+    assert run.returncode == 0, run.stdout + run.stderr
+    assert "[DEPRECATION" not in run.stderr
+    return run.stdout
+
+
 @pytest.mark.parametrize("playbook", PLAYBOOKS, ids=ids(PLAYBOOKS))
 def test_playbook_syntax(playbook: Path) -> None:
-    command = shutil.which("ansible-playbook", path=str(Path(sys.executable).parent))
-    assert command, "no ansible-playbook beside this Python"
-    run = subprocess.run(
-        [command, "--syntax-check", "-i", "inventories/lab", str(playbook)],
-        cwd=ROOT,
-        env={**os.environ, "ANSIBLE_CONFIG": str(ROOT / "ansible.cfg")},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    said = run.stdout + run.stderr
-    assert run.returncode == 0, said
-    assert "[WARNING]" not in said
-    assert "[DEPRECATION" not in said
+    assert "playbook:" in ansible("ansible-playbook", "--syntax-check", "-i", "inventories/lab", str(playbook))
+
+
+@pytest.mark.parametrize("inventory", INVENTORIES, ids=ids(INVENTORIES))
+def test_inventory_has_the_groups(inventory: Path) -> None:
+    groups = json.loads(ansible("ansible-inventory", "--list", "-i", str(inventory)))["all"]["children"]
+    assert {"tandem_nodes", "tandem_gateway"} <= set(groups)
 
 
 def broken_links(document: str, folder: Path) -> list[str]:
