@@ -64,7 +64,9 @@ class Docker:
         """The last lines of a container's output, stdout and stderr together in the order they were written."""
         _status, out, err = self._run(["docker", "logs", "--timestamps", "--tail", str(tail), name])
         # Docker hands the two streams over apart; its time stamps, of one fixed width, put them in order again.
-        return "\n".join(line.partition(" ")[2] for line in sorted((out + err).splitlines()))
+        # Only at newlines: a progress bar's carriage returns are within one line, with one time stamp.
+        stamped = [line.partition(" ") for line in (out + "\n" + err).split("\n")]
+        return "\n".join(text for _stamp, _space, text in sorted(stamped, key=lambda parts: parts[0]) if text)
 
     def image_id(self, ref: str) -> str | None:
         """Id of an image by id, digest or tag; None when the host does not have it."""
