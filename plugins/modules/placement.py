@@ -132,7 +132,8 @@ def main() -> None:
     module = AnsibleModule(argument_spec=ARGUMENTS, supports_check_mode=True)
     image = module.params["image"]
     archive = image.get("archive") if isinstance(image, Mapping) else None
-    contract = Contract(archive_exists=os.path.isfile(archive) if archive else None, **module.params)
+    archive_exists = (isinstance(archive, str) and os.path.isfile(archive)) if archive else None
+    contract = Contract(archive_exists=archive_exists, **module.params)
     placement, problems = read_contract(contract)
     if placement is None:
         module.fail_json(

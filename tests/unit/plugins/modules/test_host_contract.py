@@ -1,0 +1,115 @@
+# Copyright: (c) 2026, the Tandem contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+from __future__ import annotations
+
+import importlib.util
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from ansible.module_utils.testing import patch_module_args
+from ansible_collections.tandem.vllm.plugins.module_utils.host.machine import Machine
+from ansible_collections.tandem.vllm.plugins.module_utils.placement import Model, Node, Placement, Replica, Service
+from ansible_collections.tandem.vllm.plugins.modules import host_contract
+from ansible_collections.tandem.vllm.plugins.modules.host_contract import main
+
+IMAGE = "sha256:" + "ab" * 32
+SERVICE = Service("chat", Model("/models/big", "big"), (Replica("chat-gpu1", ("gpu1",)),))
+PLACEMENT = Placement("site", {"gpu1": Node("10.0.0.1")}, (SERVICE,)).to_dict()
+ADDRESSES = json.dumps([{"addr_info": [{"local": "10.0.0.1"}]}])
+
+
+def run(capsys: pytest.CaptureFixture[str], arguments: dict[str, Any]) -> tuple[int, dict[str, Any]]:
+    with patch_module_args(arguments), pytest.raises(SystemExit) as ended:
+        main()
+    return int(ended.value.code or 0), json.loads(capsys.readouterr().out)
+
+
+class Fakes:
+    """A host with everything in place; answers can be changed."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self.answers = {"ip": (0, ADDRESSES, ""), "ps": (0, "", ""), "image": (0, IMAGE, "")}
+        (root / "run/systemd/system").mkdir(parents=True)
+        (root / "models/big").mkdir(parents=True)
+        (root / "models/big/config.json").write_text("{}")
+
+    def machine(self, _run: object) -> Machine:
+        return Machine(self.run, str(self.root))
+
+    def run(self, argv: Sequence[str]) -> tuple[int, str, str]:
+        return self.answers["ip" if argv[0] == "ip" else argv[1]]
+
+
+@pytest.fixture
+def fakes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Fakes:
+    fakes = Fakes(tmp_path)
+    monkeypatch.setattr(host_contract, "Machine", fakes.machine)
+    find = importlib.util.find_spec
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: name if name == "requests" else find(name))
+    return fakes
+
+
+def arguments(host: str = "gpu1", gateway: Any = None, **image: Any) -> dict[str, Any]:
+    return {"placement": PLACEMENT, "host": host, "image": {"ref": IMAGE, **image}, "gateway": gateway}
+
+
+@pytest.mark.parametrize(("answer", "present"), [((0, IMAGE, ""), True), ((1, "", "no"), False)])
+def test_a_good_node(
+    capsys: pytest.CaptureFixture[str], fakes: Fakes, answer: tuple[int, str, str], present: bool
+) -> None:
+    fakes.answers["image"] = answer
+    status, result = run(capsys, arguments(archive="/srv/vllm.tar"))
+    assert (status, result["changed"], result["image_present"]) == (0, False, present)
+
+
+def test_a_missing_model_and_a_taken_port(capsys: pytest.CaptureFixture[str], fakes: Fakes) -> None:
+    fakes.answers["ps"] = (0, "grafana\t10.0.0.1:8000->3000/tcp\n", "")
+    (fakes.root / "models/big/config.json").unlink()
+    status, result = run(capsys, arguments())
+    problems = [
+        "gpu1: tandem_services[chat].model.path = '/models/big': its config.json cannot be read: No such file or "
+        "directory. Put the model directory there: every node needs it under the same path.",
+        "gpu1: tandem_services[chat].port = 8000: is taken by container grafana. Stop that process or choose another "
+        "port.",
+    ]
+    assert (status, result["failed"], result["problems"]) == (1, True, problems)
+    assert result["msg"] == "\n- ".join(["gpu1 does not fit the contract (nothing was changed):", *problems])
+
+
+def test_ours_may_hold_the_port(capsys: pytest.CaptureFixture[str], fakes: Fakes) -> None:
+    fakes.answers["ps"] = (0, "tandem-chat-gpu1\t10.0.0.1:8000->8000/tcp\n", "")
+    assert run(capsys, arguments())[0] == 0
+
+
+def test_a_gateway_is_not_asked_for_docker(capsys: pytest.CaptureFixture[str], fakes: Fakes) -> None:
+    del fakes.answers["ps"], fakes.answers["image"]
+    status, result = run(capsys, arguments("gw", {"address": "10.0.0.1", "port": 8080}))
+    assert (status, result["image_present"]) == (0, False)
+
+
+def test_node_and_gateway_in_one(capsys: pytest.CaptureFixture[str], fakes: Fakes) -> None:
+    status, result = run(capsys, arguments("gpu1", {"address": "10.0.0.2", "port": 8080}))
+    assert (status, result["problems"]) == (
+        1,
+        [
+            "gpu1: tandem_address = '10.0.0.2': is on no interface of this host, which has 10.0.0.1. "
+            "Correct it in host_vars."
+        ],
+    )
+
+
+def test_a_host_without_docker_and_ip(
+    capsys: pytest.CaptureFixture[str], fakes: Fakes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The module's own way to run commands, where there is none to run."""
+    monkeypatch.setenv("PATH", str(fakes.root))
+    monkeypatch.setattr(host_contract, "Machine", lambda run: Machine(run, str(fakes.root)))
+    status, result = run(capsys, arguments())
+    assert status == 1
+    assert [p.partition(" = ")[0] for p in result["problems"]] == ["gpu1: tandem_address", "gpu1: docker"]
+    assert "docker: No such file or directory" in result["msg"]
