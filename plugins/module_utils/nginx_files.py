@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import Optional
 
 MAIN = "nginx.conf"
 HIDDEN = "(hidden)"
@@ -16,7 +15,7 @@ _WRITES = re.compile(r"^\s*(?:error_log|access_log|pid|\w+_temp_path)\s+(/[^\s;]
 _PID = re.compile(r"^\s*pid\s+(/[^\s;]+)", re.MULTILINE)
 # nginx: [emerg] …, or 2026/01/31 12:00:00 [emerg] 123#123: …
 _PREFIX = re.compile(r"^(?:nginx: |\d{4}/\d\d/\d\d \d\d:\d\d:\d\d )?\[\w+\] (?:\d+#\d+: )?")
-_QUOTED = re.compile(r'"(?:[^"\\]|\\.)+"')
+_QUOTED = re.compile(r'"(?:[^"\\]|\\.)*"')
 
 
 def written_directories(text: str) -> list[str]:
@@ -24,7 +23,7 @@ def written_directories(text: str) -> list[str]:
     return sorted({path.rpartition("/")[0] for path in _WRITES.findall(text)})
 
 
-def pid_file(text: str) -> Optional[str]:
+def pid_file(text: str) -> str | None:
     """The path of the pid file, None where the configuration names none."""
     match = _PID.search(text)
     return match[1] if match else None
@@ -43,10 +42,10 @@ def moved(text: str, directories: Mapping[str, str]) -> str:
 
 def without_quoted(text: str) -> str:
     """The text with everything in double quotes hidden: the keys of a file of keys, or of a message about it."""
-    return _QUOTED.sub('"%s"' % HIDDEN, text)
+    return _QUOTED.sub(lambda match: match[0] if match[0] == '""' else '"%s"' % HIDDEN, text)
 
 
-def diff(path: str, before: Optional[str], after: Optional[str], secret: bool = False) -> dict[str, str]:
+def diff(path: str, before: str | None, after: str | None, secret: bool = False) -> dict[str, str]:
     """One entry of a module's `diff`. Of a secret file, values stay hidden; that only values changed is said."""
     old, new = before or "", after or ""
     if secret:
@@ -57,7 +56,7 @@ def diff(path: str, before: Optional[str], after: Optional[str], secret: bool = 
 
 
 def complaint(output: str, staged: str, real: str, secret_files: tuple[str, ...] = ()) -> str:
-    """What `nginx -t` complained of, in one line: staged paths told as the real ones, contents of secret files hidden."""
+    """What `nginx -t` complained of, in one line: staged paths told as real ones, contents of secret files hidden."""
     lines = []
     for line in output.strip().splitlines():
         told = _PREFIX.sub("", line.strip()).replace(staged, real)

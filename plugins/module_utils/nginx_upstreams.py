@@ -51,8 +51,8 @@ def servers(text: str) -> list[Server]:
 def with_replica(text: str, replica: str, drained: bool, allow_empty: bool = False) -> str:
     """The file with one replica drained, or taking requests again; the same text where it is so already.
 
-    Raises UnknownReplicaError for a name that no server carries, and LastServerError where no other server of an upstream
-    would take requests, unless `allow_empty`.
+    Raises UnknownReplicaError for a name that no server carries, and LastServerError where no other server of an
+    upstream would take requests, unless `allow_empty`.
     """
     before = servers(text)
     if not any(s.replica == replica for s in before):
@@ -82,7 +82,8 @@ def _refuse_empty(before: list[Server], after: list[Server], replica: str) -> No
 def _marked(line: str, drained: bool) -> str:
     body = line.rstrip("\r\n")
     match = _SERVER.match(body)
-    assert match is not None
+    if match is None:  # only lines that `servers` found come here
+        return line
     parameters = [p for p in match["parameters"].split() if p != "down"] + (["down"] if drained else [])
     edited = match["indent"] + " ".join([match["address"], *parameters]) + ";" + match["comment"]
     return edited + line[len(body) :]

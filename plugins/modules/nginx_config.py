@@ -11,10 +11,10 @@ module: nginx_config
 short_description: Replace the configuration of an nginx instance as a whole, or not at all
 version_added: 0.1.0
 description:
-  - Takes every file of the configuration, tries them together with C(nginx -t) in a folder of their own, and only then puts
-    them in place and reloads the unit.
-  - A configuration that nginx refuses, or that the running process does not take, leaves the files and the process as they
-    were.
+  - Takes every file of the configuration, tries them together with C(nginx -t) in a folder of their own, and only then
+    puts them in place and reloads the unit.
+  - A configuration that nginx refuses, or that the running process does not take, leaves the files and the process as
+    they were.
   - The files are readable by root alone.
 author:
   - The Tandem contributors (@tandem)
@@ -28,7 +28,8 @@ options:
     type: dict
     required: true
   secret_files:
-    description: Like O(files), for files that hold keys. They appear in no output; in a diff their quoted values are hidden.
+    description:
+      - Like O(files), for files that hold keys. They appear in no output; in a diff their quoted values are hidden.
     type: dict
     default: {}
 extends_documentation_fragment:
@@ -57,10 +58,13 @@ reloaded:
   returned: success
   type: bool
 validated:
-  description: Whether nginx tried the configuration. It cannot in check mode on a host where nginx is still to be installed.
+  description:
+    - Whether nginx tried the configuration. It cannot in check mode on a host where nginx is still to be installed.
   returned: success
   type: bool
 """
+
+from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.tandem.vllm.plugins.module_utils import nginx_files
@@ -84,7 +88,7 @@ def main() -> None:
     wanted: dict[str, str] = {**params["files"], **secrets}
     current = {name: nginx.read(name) for name in wanted}
     changes = {name: text for name, text in wanted.items() if text != current[name] or not nginx.private(name)}
-    result = {
+    result: dict[str, Any] = {
         "changed": bool(changes),
         "changed_files": sorted(changes),
         "diff": [

@@ -11,12 +11,12 @@ module: nginx_upstream_server
 short_description: Lead the gateway's new requests past a replica, or to it again
 version_added: 0.1.0
 description:
-  - Marks the server lines of one replica in the gateway's upstreams file C(down), or takes the mark away, and reloads the
-    gateway. Requests that run on the replica go on to their end; new ones go to the others.
-  - The whole configuration is validated before the file is replaced. The module returns once every new request is routed by
-    the new file.
-  - The role P(tandem.vllm.nginx_gateway#role) decides from its own inputs which replicas are drained, so its next run undoes
-    what this module did.
+  - Marks the server lines of one replica in the gateway's upstreams file C(down), or takes the mark away, and reloads
+    the gateway. Requests that run on the replica go on to their end; new ones go to the others.
+  - The whole configuration is validated before the file is replaced. The module returns once every new request is
+    routed by the new file.
+  - The role P(tandem.vllm.nginx_gateway#role) decides from its own inputs which replicas are drained, so its next run
+    undoes what this module did.
 author:
   - The Tandem contributors (@tandem)
 options:
@@ -117,9 +117,8 @@ def main() -> None:
         module.fail_json(msg="%s (replica, in %s)" % (error, params["path"]))
     except LastServerError as error:
         module.fail_json(msg="%s. Bring another one back first, or set allow_empty: true" % error)
-    result = {
+    result: dict[str, object] = {
         "changed": after != before,
-        "diff": nginx_files.diff(params["path"], before, after),
         "servers": [
             {"upstream": s.upstream, "replica": s.replica, "address": s.address, "drained": s.drained}
             for s in servers(after)
@@ -127,6 +126,7 @@ def main() -> None:
         "reloaded": False,
     }
     if after != before:
+        result["diff"] = nginx_files.diff(params["path"], before, after)
         change = {name: after}
         replaced = None
         try:

@@ -4,10 +4,10 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """A server shaped like vLLM's API, for tests and benchmarks: standard library only, Python 3.9 and later.
 
-POST /v1/chat/completions, /v1/completions, /v1/responses (plain or `"stream": true`), /v1/embeddings, /v1/score, /v1/rerank;
-GET /v1/models, /health, /metrics and, for tests, /seen: every request so far with its headers (keys included).
-A stream sends one chunk a token, each of --chunk-bytes, --delay-ms apart. A request may ask for its own `max_tokens` and for
-"fake": {"delay_ms": …, "status": …}.
+POST /v1/chat/completions, /v1/completions, /v1/responses (plain or `"stream": true`), /v1/embeddings, /v1/score and
+/v1/rerank; GET /v1/models, /health, /metrics and, for tests, /seen: every request so far with its headers (keys
+included). A stream sends one chunk a token, each of --chunk-bytes, --delay-ms apart. A request may ask for its own
+`max_tokens` and for "fake": {"delay_ms": …, "status": …}.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import asyncio
 import json
 import signal
 from dataclasses import dataclass, field
-from typing import Any, Optional
+from typing import Any
 
 POSTS = ("/v1/chat/completions", "/v1/completions", "/v1/responses", "/v1/embeddings", "/v1/score", "/v1/rerank")
 STREAMS = POSTS[:3]
@@ -30,7 +30,7 @@ class Engine:
 
     name: str
     model: str = "fake"
-    api_key: Optional[str] = None
+    api_key: str | None = None
     tokens: int = 64
     chunk_bytes: int = 139
     delay: float = 0.0
@@ -61,13 +61,20 @@ class Engine:
             return {**common, "object": "list", "data": [{"index": 0, "embedding": [0.0, 1.0]}], "usage": usage}
         if path in ("/v1/score", "/v1/rerank"):
             return {**common, "object": "list", "data": [{"index": 0, "score": 0.5}], "usage": usage}
-        text = {"text": "token"} if path == "/v1/completions" else {"message": {"role": "assistant", "content": "token"}}
+        text = (
+            {"text": "token"} if path == "/v1/completions" else {"message": {"role": "assistant", "content": "token"}}
+        )
         return {**common, "choices": [{"index": 0, **text, "finish_reason": "length"}], "usage": usage}
 
     def chunk(self, path: str) -> bytes:
         """One event of a stream, chunk_bytes long (or as short as it can be)."""
         text = {"text": "t"} if path == "/v1/completions" else {"delta": {"content": "t"}}
-        event = {"id": "fake-1", "model": self.model, "system_fingerprint": self.name, "choices": [{"index": 0, **text}]}
+        event = {
+            "id": "fake-1",
+            "model": self.model,
+            "system_fingerprint": self.name,
+            "choices": [{"index": 0, **text}],
+        }
         bare = "data: " + json.dumps(event, separators=(",", ":"))
         return (bare + " " * max(0, self.chunk_bytes - len(bare) - 2) + "\n\n").encode()
 
@@ -79,12 +86,12 @@ class Connection(asyncio.Protocol):
         self.engine = engine
         self.buffer = b""
         self.transport: Any = None
-        self.task: Optional[asyncio.Task[None]] = None
+        self.task: asyncio.Task[None] | None = None
 
     def connection_made(self, transport: Any) -> None:
         self.transport = transport
 
-    def connection_lost(self, exc: Optional[Exception]) -> None:
+    def connection_lost(self, exc: Exception | None) -> None:
         if self.task and not self.task.done():
             self.task.cancel()
 

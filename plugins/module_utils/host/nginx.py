@@ -11,9 +11,8 @@ import tempfile
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Optional
 
-from ansible_collections.tandem.vllm.plugins.module_utils.host.machine import Runner
+from ansible_collections.tandem.vllm.plugins.module_utils.host.docker import Runner
 from ansible_collections.tandem.vllm.plugins.module_utils.nginx_files import (
     MAIN,
     complaint,
@@ -42,7 +41,7 @@ class Instance:
     proc: str = "/proc"
     sleep: Callable[[float], None] = time.sleep
 
-    def read(self, name: str) -> Optional[str]:
+    def read(self, name: str) -> str | None:
         """A file of the configuration, None where there is none."""
         try:
             with open(os.path.join(self.directory, name), encoding="utf-8") as stream:
@@ -64,7 +63,7 @@ class Instance:
         return os.access(self.binary, os.X_OK)
 
     def validate(self, files: Mapping[str, str], scratch: str, secret_files: tuple[str, ...] = ()) -> None:
-        """Try a whole configuration with `nginx -t` in a folder under `scratch`; nothing real is read, written or reloaded.
+        """Try a whole configuration with `nginx -t` in a folder under `scratch`; nothing real is read or written.
 
         Raises NginxError with nginx's reason.
         """
@@ -82,7 +81,7 @@ class Instance:
         finally:
             shutil.rmtree(stage, ignore_errors=True)
 
-    def replace(self, files: Mapping[str, str]) -> dict[str, Optional[str]]:
+    def replace(self, files: Mapping[str, str]) -> dict[str, str | None]:
         """Put files in place, each in one step; returns what was there before, for `restore`."""
         if not os.path.isdir(self.directory):
             os.makedirs(self.directory, DIRECTORY_MODE)
@@ -93,7 +92,7 @@ class Instance:
             os.replace(path + ".new", path)
         return before
 
-    def restore(self, before: Mapping[str, Optional[str]]) -> None:
+    def restore(self, before: Mapping[str, str | None]) -> None:
         """Undo `replace`."""
         self.replace({name: text for name, text in before.items() if text is not None})
         for name, text in before.items():
@@ -103,8 +102,8 @@ class Instance:
     def reload(self) -> bool:
         """Have the running process take the configuration; False where it does not run.
 
-        Returns once new workers serve and each old one has stopped accepting. Raises NginxError where that does not happen:
-        the old workers then go on with the old configuration.
+        Returns once new workers serve and each old one has stopped accepting. Raises NginxError where that does not
+        happen: the old workers then go on with the old configuration.
         """
         master = self._master()
         if master is None:
@@ -130,7 +129,7 @@ class Instance:
         new_serve = any(not leaving for pid, leaving in now.items() if pid not in before)
         return old_leave and new_serve
 
-    def _master(self) -> Optional[int]:
+    def _master(self) -> int | None:
         """The running master process, None where there is none (a pid left over from a crash is not believed)."""
         path = pid_file(self.read(MAIN) or "")
         try:
