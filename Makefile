@@ -23,26 +23,35 @@ dev: ## Make .venv and the self-symlink, so that everything runs from this check
 
 # Gates
 
+# Their steps all run, so that one run tells everything.
+
 .PHONY: lint
 lint: dev ## Linters and types: Ansible, YAML, Python, Markdown, changelog
-	@$(STEP) "yamllint" yamllint --strict .
-	@$(STEP) "ruff check" ruff check .
-	@$(STEP) "ruff format" ruff format --check .
-	@$(STEP) "mypy --strict" mypy -p ansible_collections.tandem.vllm.plugins
-	@$(STEP) "Markdown" pymarkdown scan $$(git ls-files '*.md')
-	@$(STEP) "changelog" antsibull-changelog lint
-	@$(STEP) "ansible-lint, production profile" ansible-lint --offline
+	@rc=0; \
+	$(STEP) "yamllint" yamllint --strict . || rc=1; \
+	$(STEP) "ruff check" ruff check . || rc=1; \
+	$(STEP) "ruff format" ruff format --check . || rc=1; \
+	$(STEP) "mypy --strict" mypy -p ansible_collections.tandem.vllm.plugins || rc=1; \
+	$(STEP) "Markdown" pymarkdown scan $$(git ls-files '*.md') || rc=1; \
+	$(STEP) "shellcheck" shellcheck $$(git ls-files '*.sh' .ci/run) || rc=1; \
+	$(STEP) "changelog" antsibull-changelog lint || rc=1; \
+	$(STEP) "ansible-lint, production profile" ansible-lint --offline || rc=1; \
+	exit $$rc
 
 .PHONY: units
 units: dev ## Unit tests on both supported ansible-core versions
-	@$(STEP) "pytest tests/unit in .venv" pytest tests/unit
-	@other=$$(tools/other_core.sh); PATH="$(CURDIR)/$$other/bin:$$PATH" \
-		$(STEP) "pytest tests/unit in $$other" $$other/bin/pytest tests/unit
+	@rc=0; \
+	$(STEP) "pytest tests/unit in .venv" pytest tests/unit || rc=1; \
+	other=$$(tools/other_core.sh); \
+	PATH="$(CURDIR)/$$other/bin:$$PATH" $(STEP) "pytest tests/unit in $$other" $$other/bin/pytest tests/unit || rc=1; \
+	exit $$rc
 
 .PHONY: sanity
 sanity: dev ## ansible-test sanity and units
-	@$(STEP) "ansible-test sanity" tools/ansible_test.sh sanity
-	@$(STEP) "ansible-test units" tools/ansible_test.sh units tests/unit/plugins/
+	@rc=0; \
+	$(STEP) "ansible-test sanity" tools/ansible_test.sh sanity || rc=1; \
+	$(STEP) "ansible-test units" tools/ansible_test.sh units tests/unit/plugins/ || rc=1; \
+	exit $$rc
 
 .PHONY: molecule
 molecule: dev ## Every role's scenario on the lab's hosts (SCENARIO=name for one); the lab stays up
