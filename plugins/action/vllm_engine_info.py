@@ -43,7 +43,10 @@ class ActionModule(ActionBase):
             # An endless stream must not hold up a deployment for ever: the caller goes on, and the user is told.
             result["warnings"] = [f"{container} on {host} still had {idle_words(latest)} after {waited:.0f} s"]
         elif reason is not None:
-            result.update(failed=True, msg=give_up(str(host), str(container), wait_for, reason, latest))
+            # `reason` alone is for callers that remove the container, after which the next command would mislead.
+            result.update(
+                failed=True, reason=reason, msg=give_up(str(host), str(container), wait_for, reason, latest)
+            )
         return result
 
 
@@ -89,6 +92,8 @@ def start_words(result: progress.Result) -> str:
 
 
 def idle_words(result: progress.Result) -> str:
+    if result["state"] in ("absent", "exited"):
+        return "the engine does not run"
     running = result.get("in_engine")
     return "%s requests in the engine" % ("?" if running is None else running)
 

@@ -23,6 +23,10 @@ def containers_on(
     return containers.node_containers(Placement.from_dict(placement), node, image, engine_key, key_file)
 
 
+def containers_besides(present: list[dict[str, Any]], wanted: list[str]) -> list[dict[str, Any]]:
+    return containers.besides(present, wanted)
+
+
 def pending_containers(results: list[dict[str, Any]]) -> dict[str, list[Any]]:
     return containers.pending(results)
 
@@ -53,6 +57,7 @@ class FilterModule:
     def filters(self) -> dict[str, Callable[..., Any]]:
         return {
             "contract_hosts": contract_hosts,
+            "containers_besides": containers_besides,
             "containers_on": containers_on,
             "pending_containers": pending_containers,
             "release_record": release_record,

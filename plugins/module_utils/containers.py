@@ -82,6 +82,21 @@ def node_containers(
     ]
 
 
+def besides(present: Sequence[Mapping[str, Any]], wanted: Sequence[str]) -> list[dict[str, Any]]:
+    """Of containers as Docker lists them, those with other names than the wanted ones: their name and API's url.
+
+    A container that does not run publishes nothing: its url is "".
+    """
+    out = []
+    for container in present:
+        name = container["Names"][0].lstrip("/")
+        if name not in wanted:
+            published = [p for p in container.get("Ports") or () if p.get("PublicPort")]
+            url = "http://{IP}:{PublicPort}".format(**published[0]) if published else ""
+            out.append({"name": name, "url": url})
+    return out
+
+
 def pending(results: Sequence[Mapping[str, Any]]) -> dict[str, list[Any]]:
     """What docker_container, run in check mode over containers, says is to be done: the loop's items by what it takes.
 

@@ -140,12 +140,12 @@ class _Reader:
 
     def address(self, variable: str, value: Any) -> None:
         try:
-            address = ipaddress.ip_address(str(value))
+            address = ipaddress.IPv4Address(str(value))
             fit = not (address.is_unspecified or address.is_multicast or address.is_loopback)
         except ValueError:
             fit = False
         if not fit:
-            wanted = "must be the IP address that the other machines reach this host by"
+            wanted = "must be the IPv4 address that the other machines reach this host by"
             self.problems.add(variable, value, wanted, "Set tandem_address in host_vars to the private address")
 
     def nodes(self) -> dict[str, Node]:
@@ -205,13 +205,9 @@ class _Reader:
             wanted = "must list at least one service"
             self.problems.add("tandem_services", raw, wanted, "See inventories/two_node_a100 for an example")
             return ()
-        if len(raw) > 1 and not all(isinstance(s, Mapping) and s.get("replicas") for s in raw):
-            wanted = "{} places exactly one service on all GPUs of each node".format(
-                self.contract.topology.replace("_", "-")
-            )
-            self.problems.add(
-                "tandem_services", [_label(s) for s in raw], wanted, "Leave one, or give each its replicas"
-            )
+        if len(raw) > 1:
+            wanted = f"{self.contract.topology.replace('_', '-')} serves exactly one service"
+            self.problems.add("tandem_services", [_label(s) for s in raw], wanted, "Leave one")
             return ()
         services = [self.service("tandem_services[%d]" % i, s, nodes) for i, s in enumerate(raw)]
         for what in ("name", "served_name"):
@@ -407,7 +403,12 @@ class _Reader:
                     other = taken.setdefault((replica.nodes[0], gpu), replica.name)
                     if other != replica.name:
                         wanted = f"GPU {gpu} of {replica.nodes[0]} is given to {other} and to {replica.name}"
-                        self.problems.add("tandem_services[].replicas[].gpus", gpu, wanted, "Give each replica its own with replicas[].gpus")
+                        self.problems.add(
+                            "tandem_services[].replicas[].gpus",
+                            gpu,
+                            wanted,
+                            "Give each replica its own with replicas[].gpus",
+                        )
 
 
 def _label(service: Any) -> Any:

@@ -27,9 +27,8 @@ options:
     type: str
     required: true
   served_name:
-    description: The name clients call the model by.
+    description: The name clients call the model by; not needed to wait for V(idle).
     type: str
-    required: true
   task:
     description: What the model does.
     type: str
@@ -89,6 +88,10 @@ cause:
   description: The log line that says why the engine failed.
   returned: when it failed
   type: str
+reason:
+  description: Why waiting was given up.
+  returned: when it was
+  type: str
 restarts:
   description: How often Docker has restarted the container.
   returned: always
@@ -118,7 +121,7 @@ LOG_TAIL = 400
 ARGUMENTS: dict[str, Any] = {
     "container": {"type": "str", "required": True},
     "url": {"type": "str", "required": True},
-    "served_name": {"type": "str", "required": True},
+    "served_name": {"type": "str"},
     "task": {"type": "str", "choices": ["generate", "embed", "score"], "default": "generate"},
     "key_file": {"type": "path", "required": True, "no_log": False},
     # Acted on by the action plugin of the same name, which calls this module again and again.
@@ -151,7 +154,11 @@ def ask(client: OpenAIClient, served_name: str, task: str) -> dict[str, Any]:
 
 def main() -> None:
     """Run the module."""
-    module = AnsibleModule(argument_spec=ARGUMENTS, supports_check_mode=True)
+    module = AnsibleModule(
+        argument_spec=ARGUMENTS,
+        supports_check_mode=True,
+        required_if=[("wait_for", "ready", ["served_name"]), ("wait_for", "nothing", ["served_name"])],
+    )
     params = module.params
     docker = Docker(module.run_command)
     found = docker.container(params["container"])
