@@ -103,7 +103,7 @@ def told(capsys: pytest.CaptureFixture[str], host: Host, **more: Any) -> dict[st
     status, result = run(capsys, host.arguments(**more))
     assert (status, result.pop("changed")) == (0, False)
     assert KEY not in json.dumps(result)
-    del result["invocation"]
+    result.pop("invocation", None)  # ansible-core 2.19 adds it
     return result
 
 
