@@ -90,7 +90,14 @@ class _Reader:
         if not problems.found:
             self.ports(placement)
             self.gpus(placement)
+            self.one_service(placement)
         return placement
+
+    def one_service(self, placement: Placement) -> None:
+        if len(placement.services) > 1:
+            names = [s.name for s in placement.services]
+            wanted = "must be one service: the gateway does not route by model yet"
+            self.problems.add("tandem_services", names, wanted, "Leave one, or use an inventory for each")
 
     def image(self) -> None:
         image, lab = self.contract.image, self.contract.lab is True
@@ -205,9 +212,10 @@ class _Reader:
             wanted = "must list at least one service"
             self.problems.add("tandem_services", raw, wanted, "See inventories/two_node_a100 for an example")
             return ()
-        if len(raw) > 1:
-            wanted = f"{self.contract.topology.replace('_', '-')} serves exactly one service"
-            self.problems.add("tandem_services", [_label(s) for s in raw], wanted, "Leave one")
+        if len(raw) > 1 and not all(isinstance(s, Mapping) and s.get("replicas") for s in raw):
+            wanted = f"{self.contract.topology.replace('_', '-')} places exactly one service on all GPUs of each node"
+            remedy = "Leave one, or give each its replicas"
+            self.problems.add("tandem_services", [_label(s) for s in raw], wanted, remedy)
             return ()
         services = [self.service("tandem_services[%d]" % i, s, nodes) for i, s in enumerate(raw)]
         for what in ("name", "served_name"):

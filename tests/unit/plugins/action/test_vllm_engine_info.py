@@ -89,11 +89,12 @@ def test_start_words(result: dict[str, Any], words: str) -> None:
 
 
 def test_other_words() -> None:
-    assert [idle_words({"in_engine": n}) for n in (3, 0, None)] == [
+    assert [idle_words({"state": "ready", "in_engine": n}) for n in (3, 0, None)] == [
         "3 requests in the engine",
         "0 requests in the engine",
         "? requests in the engine",
     ]
+    assert idle_words({"state": "absent"}) == "the engine does not run"
     assert [is_ready(r) for r in (READY, STARTING)] == [True, False]
 
 

@@ -20,6 +20,8 @@ FILTERS = FilterModule().filters()
 
 def test_names() -> None:
     assert sorted(FILTERS) == [
+        "containers_besides",
+        "containers_besides",
         "containers_on",
         "contract_hosts",
         "pending_containers",
@@ -48,6 +50,11 @@ def test_views_take_the_plain_form() -> None:
 def test_pending_containers() -> None:
     results = [{"item": 1, "actions": [{"removed": "x"}]}, {"item": 2, "actions": [{"started": "x"}]}]
     assert FILTERS["pending_containers"](results) == {"start": [2], "replace": [1]}
+
+
+def test_containers_besides() -> None:
+    present = [{"Names": ["/tandem-a"]}, {"Names": ["/tandem-b"], "Ports": []}]
+    assert FILTERS["containers_besides"](present, ["tandem-a"]) == [{"name": "tandem-b", "url": ""}]
 
 
 def test_contract_hosts() -> None:
