@@ -11,6 +11,7 @@ from ansible.plugins.action import ActionBase
 from ansible_collections.tandem.vllm.plugins.plugin_utils import progress
 
 MODULE = "tandem.vllm.vllm_engine_info"
+NOT_RUNNING = ("absent", "exited", "restarting")
 
 
 class ActionModule(ActionBase):
@@ -44,9 +45,7 @@ class ActionModule(ActionBase):
             result["warnings"] = [f"{container} on {host} still had {idle_words(latest)} after {waited:.0f} s"]
         elif reason is not None:
             # `reason` alone is for callers that remove the container, after which the next command would mislead.
-            result.update(
-                failed=True, reason=reason, msg=give_up(str(host), str(container), wait_for, reason, latest)
-            )
+            result.update(failed=True, reason=reason, msg=give_up(str(host), str(container), wait_for, reason, latest))
         return result
 
 
@@ -64,7 +63,7 @@ class Idle:
         self._seen = False
 
     def __call__(self, result: progress.Result) -> bool:
-        empty = result["state"] in ("absent", "exited", "restarting") or result.get("in_engine") == 0
+        empty = result["state"] in NOT_RUNNING or result.get("in_engine") == 0
         done, self._seen = empty and self._seen, empty
         return done
 
@@ -92,7 +91,7 @@ def start_words(result: progress.Result) -> str:
 
 
 def idle_words(result: progress.Result) -> str:
-    if result["state"] in ("absent", "exited"):
+    if result["state"] in NOT_RUNNING:
         return "the engine does not run"
     running = result.get("in_engine")
     return "%s requests in the engine" % ("?" if running is None else running)

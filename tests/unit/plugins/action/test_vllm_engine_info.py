@@ -94,7 +94,8 @@ def test_other_words() -> None:
         "0 requests in the engine",
         "? requests in the engine",
     ]
-    assert idle_words({"state": "absent"}) == "the engine does not run"
+    said = {state: idle_words({"state": state}) for state in ("absent", "exited", "restarting")}
+    assert said == dict.fromkeys(said, "the engine does not run")
     assert [is_ready(r) for r in (READY, STARTING)] == [True, False]
 
 
@@ -168,7 +169,8 @@ def test_run_of_an_engine_that_ends(monkeypatch: pytest.MonkeyPatch) -> None:
     run = Run(monkeypatch, [STARTING, EXITED], wait_for="ready")
     assert run.result["failed"] is True
     assert run.result["msg"] == ("tandem-a on node1 is not ready: ValueError: too small. Last log line: bye. " + NEXT)
-    assert (run.result["cause"], run.result["state"]) == ("ValueError: too small.", "exited")
+    picked = [run.result[key] for key in ("reason", "cause", "state")]
+    assert picked == ["ValueError: too small.", "ValueError: too small.", "exited"]
 
 
 def test_run_out_of_time(monkeypatch: pytest.MonkeyPatch) -> None:

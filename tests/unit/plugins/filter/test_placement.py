@@ -21,7 +21,6 @@ FILTERS = FilterModule().filters()
 def test_names() -> None:
     assert sorted(FILTERS) == [
         "containers_besides",
-        "containers_besides",
         "containers_on",
         "contract_hosts",
         "pending_containers",

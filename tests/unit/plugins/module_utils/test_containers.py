@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from ansible_collections.tandem.vllm.plugins.module_utils.containers import (
+    besides,
     node_containers,
     pending,
     replica_container,
@@ -140,6 +141,25 @@ def test_containers_of_a_node() -> None:
         for node in ("gpu1", "gpu2", "gpu3")
     }
     assert names == {"gpu1": ["tandem-chat-gpu1", "tandem-tiny-gpu1"], "gpu2": ["tandem-chat-gpu2"], "gpu3": []}
+
+
+def test_containers_besides_the_wanted_ones() -> None:
+    port = {"IP": "10.0.0.1", "PrivatePort": 8000, "PublicPort": 8001, "Type": "tcp"}
+    inside = {"PrivatePort": 9000, "Type": "tcp"}
+    present = [
+        {"Names": ["/tandem-a"], "Ports": [port]},
+        {"Names": ["/tandem-b"], "Ports": [inside, port]},
+        {"Names": ["/tandem-c"], "Ports": [inside]},
+        {"Names": ["/tandem-d"], "Ports": None},
+        {"Names": ["/tandem-e"]},
+    ]
+    assert besides(present, ["tandem-a", "tandem-x"]) == [
+        {"name": "tandem-b", "url": "http://10.0.0.1:8001"},
+        {"name": "tandem-c", "url": ""},
+        {"name": "tandem-d", "url": ""},
+        {"name": "tandem-e", "url": ""},
+    ]
+    assert besides([], []) == []
 
 
 @pytest.mark.parametrize(

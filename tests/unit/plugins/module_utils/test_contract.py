@@ -149,7 +149,6 @@ SERVICE_UNKNOWN = "unknown key; allowed are " + KEYS_OF_SERVICE
 MAPPING = "must be a mapping"
 NAME = "must be 1 to 40 lower-case letters, digits and hyphens, not starting or ending with a hyphen"
 NO_KEY = "is required: nothing is served without a key"
-ONE_SERVICE = "dual-replica serves exactly one service"
 PATH = "must be an absolute path of a directory on the nodes, without '..' and ':'"
 PINNED = "must be pinned by digest (name@sha256:…) or image id (sha256:…); tags move"
 PORT = "must be a TCP port from 1 to 65535"
@@ -198,24 +197,6 @@ VALUES: list[tuple[str, Any, str]] = [
     ("services.0.environment", ["A=1"], MAPPING),
 ]
 CASES: list[Any] = [
-    pytest.param(
-        LAB,
-        two_services({}, {"name": "embed"}),
-        Problem("tandem_services", "['chat', 'embed']", ONE_SERVICE, "Leave one"),
-        id="two services",
-    ),
-    pytest.param(
-        LAB,
-        two_services({"replicas": [{"nodes": ["node1"]}]}, {"name": "b", "replicas": [{"nodes": ["node2"]}]}),
-        Problem("tandem_services", "['chat', 'b']", ONE_SERVICE, "Leave one"),
-        id="two services with replicas",
-    ),
-    pytest.param(
-        LAB,
-        put("nodes.0.address", "fd00::1"),
-        Problem("node1: tandem_address", "'fd00::1'", ADDRESS, HOST_ADDRESS),
-        id="address is IPv6",
-    ),
     pytest.param(
         LAB,
         replicas({"nodes": ["nod1"]}),
@@ -323,6 +304,15 @@ CASES: list[Any] = [
         replicas({"nodes": ["node1"]}, {"nodes": ["node1"], "port": 8001}),
         Problem("tandem_services[].replicas[].name", "'chat-node1'", "is there twice", OWN_NAME),
         id="replica default names twice",
+    ),
+    pytest.param(
+        LAB,
+        two_services(
+            {"replicas": [{"nodes": ["node1"], "name": "a"}]},
+            {"name": "other", "replicas": [{"nodes": ["node1"], "name": "a", "port": 8001}]},
+        ),
+        Problem("tandem_services[].replicas[].name", "'a'", "is there twice", OWN_NAME),
+        id="replica names twice over services",
     ),
     pytest.param(
         LAB,
@@ -698,6 +688,12 @@ CASES: list[Any] = [
     ),
     pytest.param(
         LAB,
+        put("nodes.0.address", "fd00::1"),
+        Problem("node1: tandem_address", "'fd00::1'", ADDRESS, HOST_ADDRESS),
+        id="address is IPv6",
+    ),
+    pytest.param(
+        LAB,
         put("nodes.0.address", "127.0.0.1"),
         Problem("node1: tandem_address", "'127.0.0.1'", ADDRESS, HOST_ADDRESS),
         id="address is loopback",
@@ -764,6 +760,36 @@ CASES: list[Any] = [
             "See inventories/two_node_a100 for an example",
         ),
         id="services no list",
+    ),
+    pytest.param(
+        LAB,
+        two_services({}, {"name": "embed"}),
+        Problem(
+            "tandem_services",
+            "['chat', 'embed']",
+            "dual-replica places exactly one service on all GPUs of each node",
+            "Leave one, or give each its replicas",
+        ),
+        id="two services without replicas",
+    ),
+    pytest.param(
+        LAB,
+        two_services({"replicas": [{"nodes": ["node1"]}]}, {"replicas": [{"nodes": ["node2"]}]}),
+        Problem("tandem_services[].name", "'chat'", "is there twice", "Give each service its own"),
+        id="two services of one name",
+    ),
+    pytest.param(
+        LAB,
+        two_services(
+            {"replicas": [{"nodes": ["node1"]}]},
+            {
+                "name": "b",
+                "model": {"path": "/models/b", "served_name": "tiny-chat"},
+                "replicas": [{"nodes": ["node2"]}],
+            },
+        ),
+        Problem("tandem_services[].served_name", "'tiny-chat'", "is there twice", "Give each service its own"),
+        id="two services of one served name",
     ),
     pytest.param(
         LAB,

@@ -198,6 +198,22 @@ def test_not_running(
     assert host.asked == []
 
 
+def test_idle_needs_no_name_of_the_model(capsys: pytest.CaptureFixture[str], host: Host) -> None:
+    arguments = host.arguments(wait_for="idle")
+    del arguments["served_name"]
+    status, result = run(capsys, arguments)
+    assert (status, result["state"], result["in_engine"]) == (0, "ready", 3)
+
+
+@pytest.mark.parametrize("wait_for", ["ready", "nothing"])
+def test_a_completion_needs_the_name(capsys: pytest.CaptureFixture[str], host: Host, wait_for: str) -> None:
+    arguments = host.arguments(wait_for=wait_for)
+    del arguments["served_name"]
+    status, result = run(capsys, arguments)
+    assert (status, result["failed"]) == (1, True)
+    assert result["msg"] == f"wait_for is {wait_for} but all of the following are missing: served_name"
+
+
 def test_no_key_file(capsys: pytest.CaptureFixture[str], host: Host) -> None:
     host.key_file.unlink()
     status, result = run(capsys, host.arguments())
