@@ -1207,6 +1207,7 @@ def test_replicas_as_written() -> None:
     entries = [
         {"nodes": ["gpu1"], "name": "front", "tensor_parallel": 2, "pipeline_parallel": 1, "gpus": [2, 3]},
         {"nodes": ["gpu1"], "tensor_parallel": 2, "executor": "ray", "port": 8001},
+        {"nodes": ["gpu2"], "tensor_parallel": 2, "pipeline_parallel": 2},
     ]
     placement, problems = read_contract(replicas(*entries)(SITE))
     assert problems.found == []
@@ -1214,6 +1215,7 @@ def test_replicas_as_written() -> None:
     assert placement.services[0].replicas == (
         Replica("front", ("gpu1",), 2, 1, "mp", 8000, ("2", "3")),
         Replica("chat-gpu1", ("gpu1",), 2, 1, "ray", 8001, ("0", "1")),
+        Replica("chat-gpu2", ("gpu2",), 2, 2, "mp", 8000, ("0", "1", "2", "3")),
     )
 
 
