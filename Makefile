@@ -56,12 +56,12 @@ sanity: dev ## ansible-test sanity and units
 .PHONY: molecule
 molecule: dev ## Every role's scenario on the lab's hosts (SCENARIO=name for one); the lab stays up
 	@molecule reset >/dev/null # what an earlier run remembers of a lab that may be gone
-	@$(STEP) "molecule" molecule test $(if $(SCENARIO),--scenario-name $(SCENARIO),--all) --destroy never
+	@$(STEP) "molecule" molecule test $(if $(SCENARIO),--scenario-name $(SCENARIO),--all) --destroy never --no-command-borders
 
 .PHONY: e2e
 e2e: dev ## The whole product on the lab; the lab stays up
 	@$(STEP) "lab up" ansible-playbook playbooks/lab_up.yml -i $(LAB)
-	@$(STEP) "pytest tests/e2e" pytest tests/e2e
+	@$(STEP) "pytest tests/e2e" pytest -v --durations=10 tests/e2e
 
 .PHONY: test
 test: ## Every gate above, in order, with times (KEEP_LAB=1 leaves the lab up)

@@ -26,6 +26,7 @@ TEXTS = [path for path in tracked() if path.suffix not in {".png", ".gz", ".safe
 PLAYBOOKS = tracked("playbooks/*.yml", ":(glob)*.yml")
 PLAYBOOKS = [path for path in PLAYBOOKS if path.name != "galaxy.yml" and "tasks" not in path.parts]
 INVENTORIES = sorted({Path(*path.parts[:2]) for path in tracked("inventories/*")})
+SCENARIOS = [path.parent for path in tracked("extensions/molecule/*/molecule.yml") if path.parent.name != "default"]
 DOCUMENTS = tracked("*.md")
 
 
@@ -79,6 +80,12 @@ def test_inventory_has_the_groups(inventory: Path) -> None:
     listing = json.loads(ansible("ansible-inventory", "--list", "-i", str(inventory)))
     groups = {child for group in listing.values() for child in group.get("children", [])}
     assert {"tandem_nodes", "tandem_gateway"} <= groups
+
+
+@pytest.mark.parametrize("scenario", SCENARIOS, ids=ids(SCENARIOS))
+def test_scenario_is_complete(scenario: Path) -> None:
+    # To molecule, a playbook that is not there is no failure.
+    assert [name for name in ("converge", "verify", "cleanup") if not (ROOT / scenario / f"{name}.yml").exists()] == []
 
 
 def broken_links(document: str, folder: Path) -> list[str]:
