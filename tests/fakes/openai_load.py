@@ -15,6 +15,8 @@ import argparse
 import asyncio
 import json
 import os
+import signal
+import statistics
 import time
 from collections import Counter
 from dataclasses import dataclass, field
@@ -32,16 +34,19 @@ class Load:
     key: str
     seconds: float
     keepalive: bool
+    until: float = 0.0
     requests: int = 0
     failed: int = 0
     reasons: Counter[str] = field(default_factory=Counter)
     replicas: Counter[str] = field(default_factory=Counter)
     slowest: float = 0.0
+    first_chunk: list[float] = field(default_factory=list)
+    last_chunk: list[float] = field(default_factory=list)
 
-    async def client(self, until: float) -> None:
+    async def client(self) -> None:
         """One client: one request after the other."""
         connection: tuple[asyncio.StreamReader, asyncio.StreamWriter] | None = None
-        while time.monotonic() < until:
+        while time.monotonic() < self.until:
             started = time.monotonic()
             self.requests += 1
             try:
@@ -71,10 +76,11 @@ class Load:
         ] + ([] if self.keepalive else ["Connection: close"])
         writer.write("\r\n".join([*fields, "", ""]).encode() + self.body)
         await writer.drain()
+        sent = time.monotonic()
         lines = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1").split("\r\n")
         headers = {name.lower(): value.strip() for name, _colon, value in (line.partition(":") for line in lines[1:])}
         if headers.get("transfer-encoding") == "chunked":
-            answer = await self.chunks(reader)
+            answer = await self.chunks(reader, time.monotonic() - sent)
         else:
             answer = await reader.readexactly(int(headers.get("content-length", "0")))
         status = int(lines[0].split(" ")[1])
@@ -85,27 +91,37 @@ class Load:
         self.replicas[headers.get("x-fake-name", "?")] += 1
         return self.keepalive and headers.get("connection", "").lower() != "close"
 
-    @staticmethod
-    async def chunks(reader: asyncio.StreamReader) -> bytes:
-        """A chunked body, whole."""
+    async def chunks(self, reader: asyncio.StreamReader, spent: float) -> bytes:
+        """A chunked body, whole; notes when its first and its last chunk came. spent: seconds since sending."""
         parts: list[bytes] = []
+        began = time.monotonic() - spent
         while True:
             size = int((await reader.readuntil(b"\r\n")).strip(), 16)
             part = await reader.readexactly(size + 2)
             if size == 0:
+                self.last_chunk.append(time.monotonic() - began)
                 return b"".join(parts)
+            if not parts:
+                self.first_chunk.append(time.monotonic() - began)
             parts.append(part[:-2])
 
+    def stop(self) -> None:
+        """Start no further request."""
+        self.until = 0.0
+
     async def run(self, concurrency: int) -> dict[str, Any]:
-        """Load for `seconds` and say what came of it."""
-        until = time.monotonic() + self.seconds
-        await asyncio.gather(*(self.client(until) for _ in range(concurrency)))
+        """Load for `seconds`, or until SIGTERM, and say what came of it. Requests that run are finished."""
+        self.until = time.monotonic() + self.seconds
+        asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, self.stop)
+        await asyncio.gather(*(self.client() for _ in range(concurrency)))
         return {
             "requests": self.requests,
             "failed": self.failed,
             "reasons": dict(self.reasons),
             "replicas": dict(self.replicas),
             "slowest_s": round(self.slowest, 3),
+            "first_chunk_s": round(statistics.median(self.first_chunk), 3) if self.first_chunk else None,
+            "last_chunk_s": round(statistics.median(self.last_chunk), 3) if self.last_chunk else None,
         }
 
 
