@@ -133,6 +133,10 @@ def test_ready_though_it_tells_nothing_of_itself(capsys: pytest.CaptureFixture[s
     assert [result[k] for k in ("state", "vllm_version", "in_engine", "kv_cache_tokens")] == ["ready", None, None, None]
 
 
+def test_check_mode_reads_as_well(capsys: pytest.CaptureFixture[str], host: Host) -> None:
+    assert told(capsys, host, _ansible_check_mode=True)["state"] == "ready"
+
+
 def test_idle_asks_for_no_completion(capsys: pytest.CaptureFixture[str], host: Host) -> None:
     result = told(capsys, host, wait_for="idle")
     assert (result["state"], result["in_engine"]) == ("ready", 3)

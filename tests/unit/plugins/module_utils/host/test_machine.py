@@ -241,6 +241,7 @@ def test_the_gateways_own_unit_may_listen(host: Host) -> None:
         ("127.0.0.1:8000->8000/tcp, 10.0.0.1:8000->8000/tcp", True),
         ("0.0.0.0:8000->8000/udp", False),
         ("0.0.0.0:9000->8000/tcp", False),
+        ("0.0.0.0:7999->80/tcp, 0.0.0.0:8001-8002->81-82/tcp", False),
         ("8000/tcp", False),
         ("", False),
     ],
