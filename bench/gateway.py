@@ -7,8 +7,8 @@
 nginx runs with the configuration that the role nginx_gateway renders; only its addresses and directories are of this
 run. It is alone on one core; the backend (tests/fakes/openai_server.py) and the client are on another. A stream is 65
 chunks: 64 of 139 bytes and [DONE]. Latency is measured with paced chunks, so that queues of a full core are not taken
-for the gateway's doing; throughput is measured without pauses. Direct and gateway take turns; the table shows the medians
-of the rounds. On a machine that does other work at the time, only that work is measured.
+for the gateway's doing; throughput is measured without pauses. Direct and gateway take turns; the table shows medians
+over the rounds. On a machine that does other work at the time, only that work is measured.
 
 Time to first byte and to first token count from the moment a client wants to send: where a connection has to be made
 first, that is in it. Run it with the Python of `make dev`; nginx has to be installed. Nothing is installed or left
