@@ -11,6 +11,7 @@ from typing import Any
 
 from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
+from ansible_collections.tandem.vllm.plugins.module_utils.placement import fingerprint
 from ansible_collections.tandem.vllm.plugins.plugin_utils import progress
 
 MODULE = "tandem.vllm.image_load"
@@ -36,11 +37,12 @@ class ActionModule(ActionBase):
             result.update(failed=True, msg=f"{host} has no image {ref}, and there is no archive ({archive})")
             return result
         if not self._task.check_mode:
-            remote = os.path.join(REMOTE_FOLDER, "tandem-" + os.path.basename(archive))
+            # Named after the image, whatever the archive is called: the name becomes that of a systemd unit, too.
+            remote = os.path.join(REMOTE_FOLDER, f"tandem-image-{fingerprint(str(ref))}.tar")
             try:
                 result.update(self._load(args, task_vars, archive, remote, host))
             finally:
-                self._remove_tmp_path_file(remote)
+                self._remove(remote)
         result["changed"] = not result.get("failed")
         return result
 
@@ -74,8 +76,9 @@ class ActionModule(ActionBase):
         answer: progress.Result = self._execute_module(MODULE, module_args=args, task_vars=task_vars)
         return answer
 
-    def _remove_tmp_path_file(self, path: str) -> None:
-        self._low_level_execute_command(f"rm -f {self._connection._shell.quote(path)}")
+    def _remove(self, path: str) -> None:
+        command = f"rm -f {self._connection._shell.quote(path)}"
+        self._low_level_execute_command(command)  # type: ignore[no-untyped-call]  # Ansible leaves it untyped
 
 
 def words(result: progress.Result) -> str:

@@ -99,12 +99,5 @@ def idle_words(result: progress.Result) -> str:
 
 def give_up(host: str, container: str, wait_for: str, reason: str, latest: progress.Result) -> str:
     last = latest.get("answer") or latest.get("last_log_line") or "nothing"
-    return "{} on {} is not {}: {}. Last log line: {}. Next: on {} run 'docker logs --tail 100 {}'.".format(
-        container,
-        host,
-        wait_for,
-        reason.rstrip("."),
-        last[:300].rstrip("."),
-        host,
-        container,
-    )
+    said = f"{container} on {host} is not {wait_for}: {reason.rstrip('.')}. Last log line: {last[:300].rstrip('.')}."
+    return f"{said} Next: on {host} run 'docker logs --tail 100 {container}'."

@@ -100,14 +100,14 @@ def besides(present: Sequence[Mapping[str, Any]], wanted: Sequence[str]) -> list
 def pending(results: Sequence[Mapping[str, Any]]) -> dict[str, list[Any]]:
     """What docker_container, run in check mode over containers, says is to be done: the loop's items by what it takes.
 
-    start: not there, not running, or to be updated in place. replace: running with other options, so that a change
-    interrupts what it serves.
+    to_start: not there, not running, or to be updated in place. to_replace: running with other options, so that a
+    change interrupts what it serves.
     """
-    out: dict[str, list[Any]] = {"start": [], "replace": []}
+    out: dict[str, list[Any]] = {"to_start": [], "to_replace": []}
     for result in results:
         actions: set[str] = set()
         for action in result.get("actions") or ():
             actions.update(action)
         if actions:
-            out["replace" if "removed" in actions else "start"].append(result["item"])
+            out["to_replace" if "removed" in actions else "to_start"].append(result["item"])
     return out

@@ -138,6 +138,12 @@ class _Reader:
                         shown = HIDDEN if what == "key" else entry[what]
                         problems.add(f"{path}.{what}", shown, "is there twice", "Give each client its own")
         self.secret("tandem_engine_api_key", c.engine_api_key)
+        entries = c.api_keys if isinstance(c.api_keys, (list, tuple)) else []
+        if c.engine_api_key not in (None, "", UNFIT) and any(
+            isinstance(e, Mapping) and e.get("key") == c.engine_api_key for e in entries
+        ):
+            wanted = "must be no client's key: a client could then pass by the gateway"
+            problems.add("tandem_engine_api_key", HIDDEN, wanted, KEY_REMEDY)
 
     def secret(self, variable: str, value: Any) -> None:
         if not value:
@@ -304,6 +310,10 @@ class _Reader:
                 problems.add(f"{path}.extra_args.{key}", HIDDEN, wanted, "Write it as name: value")
                 continue
             self.owned(path + ".extra_args", key)
+            values = extra[key] if isinstance(extra[key], (list, tuple)) else []
+            if any(isinstance(v, (Mapping, list, tuple)) or str(v).startswith("-") for v in values):
+                wanted = "a list must hold plain values that do not begin with '-'"
+                problems.add(f"{path}.extra_args.{key}", HIDDEN, wanted, "Write each flag as an entry of its own")
             if flag_name(str(key)) in ENGINE_SETTINGS:
                 wanted = "is a setting of its own"
                 problems.add(f"{path}.extra_args.{key}", extra[key], wanted, f"Write it as engine.{flag_name(key)}")

@@ -79,7 +79,7 @@ ARGUMENTS: dict[str, Any] = {
     "path": {"type": "path"},
 }
 # The load runs as a transient unit, so that it outlives a lost connection.
-UNIT = "tandem-image-load-%s.service"
+UNIT = "%s.load.service"
 
 
 def position(pid: str, path: str) -> int | None:

@@ -174,8 +174,10 @@ def main() -> None:
                 result["state"] = "ready"
             else:
                 result.update(ask(client, params["served_name"], params["task"]))
-        except OpenAIConnectionError:
-            pass  # not listening yet: the log tells how far it is
+        except OpenAIConnectionError as error:
+            # Not listening yet: the log tells how far it is. Nothing can be running where nothing listens.
+            if "refused" in str(error):
+                result["in_engine"] = 0
         except OSError as error:
             module.fail_json(msg="key_file = {} cannot be read: {}".format(params["key_file"], error.strerror))
     else:

@@ -108,7 +108,7 @@ class Machine:
             return None
         for pid in sorted(int(os.path.basename(p)) for p in glob.glob(self._path("/proc/[0-9]*"))):
             if inodes & self._socket_inodes(pid):
-                in_unit = unit is not None and unit in self._read("/proc/%d/cgroup" % pid)
+                in_unit = unit is not None and f"/{unit}" in self._read("/proc/%d/cgroup" % pid)
                 return Listener(self._read("/proc/%d/comm" % pid).strip() or "a process", pid, in_unit)
         return Listener("a process that could not be identified")
 

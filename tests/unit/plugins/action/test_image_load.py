@@ -11,12 +11,13 @@ import pytest
 from ansible.parsing.dataloader import DataLoader
 from ansible.template import Templar
 from ansible_collections.tandem.vllm.plugins.action import image_load
+from ansible_collections.tandem.vllm.plugins.module_utils.placement import fingerprint
 from ansible_collections.tandem.vllm.plugins.plugin_utils import progress
 
 REF = "sha256:" + "ab" * 32
 MISSING: dict[str, Any] = {"image_id": None, "changed": False}
 THERE: dict[str, Any] = {"image_id": REF, "changed": False}
-REMOTE = "/var/tmp/tandem-vllm.tar"  # noqa: S108 - a path to be named, not used
+REMOTE = f"/var/tmp/tandem-image-{fingerprint(REF)}.tar"  # noqa: S108 - a path to be named, not used
 
 
 def loading(percent: int) -> dict[str, Any]:

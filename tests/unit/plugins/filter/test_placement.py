@@ -48,7 +48,7 @@ def test_views_take_the_plain_form() -> None:
 
 def test_pending_containers() -> None:
     results = [{"item": 1, "actions": [{"removed": "x"}]}, {"item": 2, "actions": [{"started": "x"}]}]
-    assert FILTERS["pending_containers"](results) == {"start": [2], "replace": [1]}
+    assert FILTERS["pending_containers"](results) == {"to_start": [2], "to_replace": [1]}
 
 
 def test_containers_besides() -> None:

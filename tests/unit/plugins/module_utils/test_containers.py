@@ -165,17 +165,17 @@ def test_containers_besides_the_wanted_ones() -> None:
 @pytest.mark.parametrize(
     ("actions", "group"),
     [
-        ([{"created": "Created container"}, {"started": "abc"}], "start"),
-        ([{"started": "abc"}], "start"),
-        ([{"update": "abc", "update_parameters": {"Memory": 1}}], "start"),
-        ([{"stopped": "abc"}, {"removed": "abc"}, {"created": "x"}, {"started": "y"}], "replace"),
+        ([{"created": "Created container"}, {"started": "abc"}], "to_start"),
+        ([{"started": "abc"}], "to_start"),
+        ([{"update": "abc", "update_parameters": {"Memory": 1}}], "to_start"),
+        ([{"stopped": "abc"}, {"removed": "abc"}, {"created": "x"}, {"started": "y"}], "to_replace"),
         ([], None),
         (None, None),
     ],
 )
 def test_pending(actions: Any, group: str | None) -> None:
     result = {"item": {"name": "tandem-a"}, **({} if actions is None else {"actions": actions})}
-    wanted: dict[str, list[Any]] = {"start": [], "replace": []}
+    wanted: dict[str, list[Any]] = {"to_start": [], "to_replace": []}
     if group:
         wanted[group].append({"name": "tandem-a"})
     assert pending([result]) == wanted
@@ -183,4 +183,4 @@ def test_pending(actions: Any, group: str | None) -> None:
 
 def test_pending_keeps_the_order() -> None:
     results = [{"item": n, "actions": [{a: "x"}]} for n, a in ((1, "removed"), (2, "started"), (3, "removed"))]
-    assert pending(results) == {"start": [2], "replace": [1, 3]}
+    assert pending(results) == {"to_start": [2], "to_replace": [1, 3]}

@@ -1234,3 +1234,21 @@ def test_what_may_be_left_out() -> None:
     for key in ("engine", "limits", "environment", "replicas"):
         service[key] = None
     assert found(replace(LAB, services=[service])) == []
+
+
+def test_a_list_carries_no_flag() -> None:
+    change = put("services.0.engine.extra_args", {"allowed-origins": ["a", "--port", 9]})
+    assert found(change(LAB)) == [
+        Problem(
+            "tandem_services[0].engine.extra_args.allowed-origins",
+            "(hidden)",
+            "a list must hold plain values that do not begin with '-'",
+            "Write each flag as an entry of its own",
+        )
+    ]
+
+
+def test_a_client_that_has_the_engines_key() -> None:
+    contract = replace(LAB, engine_api_key=LAB.api_keys[0]["key"])
+    _placement, problems = read_contract(contract)
+    assert [(p.variable, p.value) for p in problems.found] == [("tandem_engine_api_key", "(hidden)")]

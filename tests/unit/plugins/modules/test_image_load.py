@@ -16,7 +16,7 @@ from ansible_collections.tandem.vllm.plugins.modules.image_load import main, pos
 
 REF = "vllm:1"
 REMOTE = "/var/tmp/tandem-vllm.tar"  # noqa: S108 - a path to be named, not used
-UNIT = "tandem-image-load-tandem-vllm.tar.service"
+UNIT = "tandem-vllm.tar.load.service"
 LOOK = ["docker", "image", "inspect", "--format", "{{.Id}}", REF]
 
 
