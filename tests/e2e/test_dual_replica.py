@@ -14,7 +14,7 @@ import time
 from typing import Any
 
 import lab
-from lab import INVENTORY, good, on, playbook, program
+from lab import good, on, playbook, program
 
 NODES = ["node1", "node2"]
 HOSTS = [*NODES, "gateway"]
@@ -194,7 +194,7 @@ def test_keys_are_nowhere_to_be_seen() -> None:
             places[f"{node}: inspect {name}"] = on(node, "docker", "inspect", name).output
             places[f"{node}: log of {name}"] = on(node, "docker", "logs", name).output
             places[f"{node}: ps in {name}"] = on(node, "docker", "top", name, "axww").output
-    records = lab.ROOT / INVENTORY / "records"
+    records = lab.ROOT / "records/lab"
     places.update({str(path.name): path.read_text() for path in records.glob("*")})
     for whose, key in keys.items():
         assert [place for place, text in places.items() if key in text] == [], f"the {whose} key is readable"

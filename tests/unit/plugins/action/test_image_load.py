@@ -161,7 +161,7 @@ def test_a_start_that_fails(monkeypatch: pytest.MonkeyPatch, archive: str) -> No
 
 def test_the_copy_goes_away_when_the_sending_breaks(monkeypatch: pytest.MonkeyPatch, archive: str) -> None:
     removed: list[str] = []
-    monkeypatch.setattr(image_load.ActionModule, "_remove_tmp_path_file", lambda _self, path: removed.append(path))
+    monkeypatch.setattr(image_load.ActionModule, "_remove", lambda _self, path: removed.append(path))
     monkeypatch.setattr(image_load.ActionModule, "_load", MagicMock(side_effect=OSError("broken pipe")))
     with pytest.raises(OSError, match="broken pipe"):
         Run(monkeypatch, MISSING, archive=archive)
