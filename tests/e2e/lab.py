@@ -1,7 +1,7 @@
 # Copyright: (c) 2026, the Tandem contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The lab as the end-to-end tests see it: playbooks run, hosts are looked at from outside, load is put on the gateway."""
+"""The lab as the end-to-end tests see it: playbooks run, hosts are looked at from outside, load is put on."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ class Load:
 
 @contextmanager
 def load(concurrency: int, *options: str, seconds: float = 900) -> Iterator[Load]:
-    """Keep `concurrency` requests running through the gateway until the block ends; `result` tells what came of them."""
+    """Keep `concurrency` requests running through the gateway until the block ends; `result` tells what came of it."""
     lab = variables()
     running = subprocess.Popen(
         [
