@@ -11,6 +11,7 @@ import re
 import subprocess
 import sys
 import time
+import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -73,6 +74,15 @@ def on(host: str, *command: str) -> Run:
         ["docker", "exec", f"tandem-lab-{host}", *command], capture_output=True, text=True, timeout=120, check=False
     )
     return Run(done.returncode, done.stdout + done.stderr, 0)
+
+
+def healthy(address: str) -> bool:
+    """Whether an engine answers at all."""
+    try:
+        with urllib.request.urlopen(f"http://{address}/health", timeout=5) as answer:
+            return bool(answer.status == 200)
+    except OSError:
+        return False
 
 
 def containers(host: str) -> dict[str, str]:

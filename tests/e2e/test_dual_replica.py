@@ -13,8 +13,8 @@ import threading
 import time
 from typing import Any
 
-import lab
-from lab import good, on, playbook, program
+from ansible_collections.tandem.vllm.tests.e2e import lab
+from ansible_collections.tandem.vllm.tests.e2e.lab import good, healthy, on, playbook, program
 
 NODES = ["node1", "node2"]
 HOSTS = [*NODES, "gateway"]
@@ -165,8 +165,7 @@ def test_a_killed_replica_costs_its_requests_and_comes_back_by_itself() -> None:
         while back is None and time.monotonic() - killed < 240:
             time.sleep(1)
             if ready is None:
-                answers = on("node1", "curl", "-sf", "-o", "/dev/null", f"http://{address}/health").status == 0
-                ready = time.monotonic() if answers else None
+                ready = time.monotonic() if healthy(address) else None
             elif address in served_by():
                 back = time.monotonic()
     assert ready is not None, "the killed replica did not come back"
