@@ -18,11 +18,11 @@ behind.
 from __future__ import annotations
 
 import argparse
-import asyncio
 import contextlib
 import json
 import os
 import re
+import select
 import shutil
 import signal
 import socket
@@ -45,6 +45,8 @@ KEY = "sk-bench-0123456789abcdef"
 ENGINE_KEY = "engine-bench-0123456789"
 BODY = json.dumps({"model": "fake", "stream": True, "max_tokens": 64, "prompt": "Hello " * 64}).encode()
 TARGET_MS = 0.3
+PRIORITY = 20
+NEW_CONNECTIONS = False  # --new-connections
 
 
 def settings(port: int, backend: int, place: Path, overrides: dict[str, Any]) -> dict[str, Any]:
@@ -58,6 +60,8 @@ def settings(port: int, backend: int, place: Path, overrides: dict[str, Any]) ->
         nginx_gateway_port=port,
         nginx_gateway_api_keys=[{"name": "bench", "key": KEY}, {"name": "other", "key": KEY.upper()}],
         nginx_gateway_engine_key=ENGINE_KEY,
+        # What `auto` makes of the one core that nginx has here.
+        nginx_gateway_worker_processes=1,
         nginx_gateway_upstreams=[
             {"name": "tandem_fake", "service": "fake", "served_name": "fake", "task": "generate", "servers": [server]}
         ],
@@ -65,9 +69,8 @@ def settings(port: int, backend: int, place: Path, overrides: dict[str, Any]) ->
         __nginx_gateway_log_directory=str(place),
         __nginx_gateway_cache_directory=str(place),
         __nginx_gateway_pid_file=str(place / "nginx.pid"),
-        **overrides,
     )
-    return values
+    return {**values, **overrides}
 
 
 def render(place: Path, values: dict[str, Any]) -> None:
@@ -93,7 +96,14 @@ def free_port() -> int:
 
 
 def pinned(cores: set[int]) -> Callable[[], None]:
-    return lambda: os.sched_setaffinity(0, cores)
+    """For a child: on certain cores, and below the client where that has real-time priority."""
+
+    def apply() -> None:
+        os.sched_setaffinity(0, cores)
+        if os.sched_getscheduler(0) == os.SCHED_FIFO:
+            os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(PRIORITY - 1))
+
+    return apply
 
 
 @contextlib.contextmanager
@@ -117,83 +127,87 @@ class Round:
     wall: float = 0.0
 
 
-class Connection(asyncio.Protocol):
-    """One connection: a stream at a time."""
+class Client:
+    """One client on a non-blocking socket: a stream at a time, on the same connection as long as the server lets it."""
 
-    def __init__(self) -> None:
-        self.transport: Any = None
+    def __init__(self, port: int, start_at: float) -> None:
+        self.port, self.start_at = port, start_at
+        self.socket: socket.socket | None = None
         self.answer = bytearray()
-        self.first_byte = self.first_token = 0.0  # not yet
-        self.done: asyncio.Future[None] | None = None
+        self.started = self.first_byte = self.first_token = 0.0
 
-    def connection_made(self, transport: Any) -> None:
-        self.transport = transport
-
-    def usable(self) -> bool:
-        return self.transport is not None and not self.transport.is_closing()
-
-    async def stream(self, request: bytes) -> None:
-        """Send a request and wait for the last byte of its answer."""
+    def start(self, request: bytes) -> int:
+        """Send a request, over a new connection where there is none; returns the descriptor to wait for."""
         self.answer, self.first_byte, self.first_token = bytearray(), 0.0, 0.0
-        self.done = asyncio.get_running_loop().create_future()
-        self.transport.write(request)
-        await self.done
-        if b"Connection: close" in self.answer[:1000]:
-            self.transport.close()
+        self.started = time.perf_counter()
+        if self.socket is None:
+            # Not create_connection: its look-up of the name would be counted as the gateway's.
+            self.socket = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+            self.socket.connect(("127.0.0.1", self.port))
+            self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            self.socket.setblocking(False)
+        self.socket.send(request)
+        return self.socket.fileno()
 
-    def data_received(self, data: bytes) -> None:
+    def read(self, result: Round) -> bool:
+        """Take what has come; whether the stream is over."""
+        if self.socket is None:
+            raise RuntimeError("no stream was started")
+        data = self.socket.recv(65536)
         now = time.perf_counter()
-        if not self.first_byte:
-            self.first_byte = now
+        self.first_byte = self.first_byte or now
         self.answer += data
         if not self.first_token and b"data: " in self.answer:
             self.first_token = now
-        if self.answer.endswith(b"\r\n0\r\n\r\n"):
-            self.finish()
+        whole = self.answer.endswith(b"\r\n0\r\n\r\n")
+        if data and not whole:
+            return False
+        if whole and self.answer.startswith(b"HTTP/1.1 200 ") and b"data: [DONE]" in self.answer:
+            result.first_byte.append(self.first_byte - self.started)
+            result.first_token.append(self.first_token - self.started)
+        else:
+            result.failed += 1
+        if not data or NEW_CONNECTIONS or b"Connection: close" in self.answer[:1000]:
+            self.close()
+        return True
 
-    def connection_lost(self, _exc: Exception | None) -> None:
-        self.transport = None
-        self.finish()
-
-    def finish(self) -> None:
-        if self.done is not None and not self.done.done():
-            self.done.set_result(None)
-
-    def complete(self) -> bool:
-        return self.answer.startswith(b"HTTP/1.1 200 ") and b"data: [DONE]" in self.answer
+    def close(self) -> None:
+        if self.socket is not None:
+            self.socket.close()
+            self.socket = None
 
 
-async def measure(port: int, key: str, concurrency: int, streams: int) -> Round:
-    """`streams` streams by `concurrency` clients, which use a connection again as long as the server lets them."""
-    result, left = Round(), streams
+def measure(port: int, key: str, concurrency: int, streams: int, length: float) -> Round:
+    """`streams` streams by `concurrency` clients, which begin spread over the length of one stream (seconds)."""
     head = (
         f"POST /v1/completions HTTP/1.1\r\nHost: bench\r\nAuthorization: Bearer {key}\r\n"
         f"Content-Type: application/json\r\nContent-Length: {len(BODY)}\r\n\r\n"
     )
     request = head.encode() + BODY
-
-    async def client() -> None:
-        nonlocal left
-        connection = Connection()
-        while left > 0:
-            left -= 1
-            started = time.perf_counter()
-            if not connection.usable():
-                _transport, connection = await asyncio.get_running_loop().create_connection(
-                    Connection, "127.0.0.1", port
-                )
-            await connection.stream(request)
-            if not connection.complete():
-                result.failed += 1
-                continue
-            result.first_byte.append(connection.first_byte - started)
-            result.first_token.append(connection.first_token - started)
-        if connection.transport is not None:
-            connection.transport.close()
-
-    started = time.perf_counter()
-    await asyncio.gather(*(client() for _ in range(concurrency)))
-    result.wall = time.perf_counter() - started
+    result, begun, left = Round(), time.perf_counter(), streams
+    idle = [Client(port, begun + number * length / concurrency) for number in range(concurrency)]
+    busy: dict[int, Client] = {}
+    with select.epoll() as poll:
+        while busy or (left and idle):
+            now = time.perf_counter()
+            while left and idle and idle[0].start_at <= now:
+                client = idle.pop(0)
+                descriptor = client.start(request)
+                busy[descriptor] = client
+                poll.register(descriptor, select.EPOLLIN)
+                left -= 1
+            pause = max(0.0, idle[0].start_at - now) if left and idle else 10.0
+            for descriptor, _events in poll.poll(pause):
+                client = busy[descriptor]
+                if client.read(result):
+                    del busy[descriptor]
+                    if client.socket is not None:
+                        poll.unregister(descriptor)
+                    client.start_at = 0.0
+                    idle.insert(0, client)
+    result.wall = time.perf_counter() - begun
+    for client in idle:
+        client.close()
     return result
 
 
@@ -218,14 +232,16 @@ def summary(rounds: list[Round]) -> dict[str, Any]:
     }
 
 
-def compare(ends: dict[str, tuple[int, str]], concurrency: int, streams: int, rounds: int) -> dict[str, Any]:
+def compare(
+    ends: dict[str, tuple[int, str]], concurrency: int, streams: int, rounds: int, length: float
+) -> dict[str, Any]:
     """Direct and gateway in turns."""
     each: dict[str, list[Round]] = {name: [] for name in ends}
     for port, key in ends.values():
-        asyncio.run(measure(port, key, concurrency, max(concurrency, streams // 10)))
+        measure(port, key, concurrency, max(concurrency, streams // 10), length)
     for number in range(rounds):
         for name in sorted(ends, reverse=number % 2 == 1):
-            each[name].append(asyncio.run(measure(*ends[name], concurrency, streams)))
+            each[name].append(measure(*ends[name], concurrency, streams, length))
     return {name: summary(found) for name, found in each.items()}
 
 
@@ -275,6 +291,8 @@ def benchmark(given: argparse.Namespace, place: Path) -> list[dict[str, Any]]:
         raise SystemExit("needs two cores: one for nginx alone")
     rest, alone = {cores[0]}, {cores[1]}
     os.sched_setaffinity(0, rest)
+    if given.realtime:
+        os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(PRIORITY))
     results = []
     # Without a pause everything is limited by the core that client and backend share: throughput, not latency.
     plan = [(1, 2.0), (16, 2.0), (128, 20.0), (1, 0.0), (16, 0.0), (128, 0.0)]
@@ -289,9 +307,8 @@ def benchmark(given: argparse.Namespace, place: Path) -> list[dict[str, Any]]:
             nginx = [given.nginx, "-c", str(place / "nginx.conf"), "-g", "daemon off;"]
             with running(nginx, alone):
                 wait_for(port)
-                found = compare(
-                    {"direct": (direct, ENGINE_KEY), "gateway": (port, KEY)}, concurrency, streams, given.rounds
-                )
+                ends = {"direct": (direct, ENGINE_KEY), "gateway": (port, KEY)}
+                found = compare(ends, concurrency, streams, given.rounds, 65 * delay / 1000)
         added = found["gateway"]["ttft_ms"]["p50"] - found["direct"]["ttft_ms"]["p50"]
         results.append({"concurrency": concurrency, "delay_ms": delay, **found, "added_ttft_p50_ms": round(added, 3)})
         print(f"c={concurrency}, chunks every {delay:g} ms: added TTFT {added:.2f} ms", file=sys.stderr, flush=True)
@@ -312,9 +329,12 @@ def main() -> int:
     parser.add_argument(
         "--set", type=assignment, action="append", default=[], metavar="VARIABLE=VALUE", help="a role variable"
     )
+    parser.add_argument("--new-connections", action="store_true", help="one a stream, direct as well, as curl does")
+    parser.add_argument("--realtime", action="store_true", help="real-time priority, for a busy machine (needs root)")
     parser.add_argument("--check", action="store_true", help="end 1 when a stream failed or the target is missed")
     given = parser.parse_args()
     given.set = dict(given.set)
+    globals()["NEW_CONNECTIONS"] = given.new_connections
     if not os.access(given.nginx, os.X_OK):
         raise SystemExit(f"no nginx at {given.nginx}: install it (Debian: nginx-light) or name it with --nginx")
     with tempfile.TemporaryDirectory(prefix="tandem-bench-") as place:
@@ -329,6 +349,7 @@ def main() -> int:
         "load_average": os.getloadavg(),
         "rounds": given.rounds,
         "set": given.set,
+        "new_connections": given.new_connections,
         "results": results,
     }
     failed = sum(r[name]["failed"] for r in results for name in ("direct", "gateway"))
