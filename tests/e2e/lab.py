@@ -21,6 +21,8 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[2]
 INVENTORY = "inventories/lab"
 RECAP = re.compile(r"^(\S+)\s+: ok=(\d+)\s+changed=(\d+)\s+unreachable=(\d+)\s+failed=(\d+)", re.MULTILINE)
+# Ansible of the same environment as this test, whether that is activated or not.
+ENVIRONMENT = {**os.environ, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
 # What ran before a test's own look at logs and process lists: all output of all runs.
 said: list[str] = []
 
@@ -48,7 +50,14 @@ def program(*command: str, timeout: float = 1500) -> Run:
     """Run a program from the root of the checkout; its output is kept for the search for secrets."""
     began = time.monotonic()
     done = subprocess.run(
-        command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=timeout, check=False
+        command,
+        cwd=ROOT,
+        env=ENVIRONMENT,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        timeout=timeout,
+        check=False,
     )
     run = Run(done.returncode, done.stdout, time.monotonic() - began)
     said.append(run.output)
@@ -99,7 +108,7 @@ def variables() -> dict[str, Any]:
         "'address': tandem_address, 'port': tandem_gateway_port, 'image': tandem_image} }}"
     )
     command = ["ansible", "-i", INVENTORY, "gateway", "-m", "ansible.builtin.debug", "-a", json.dumps({"msg": wanted})]
-    environment = {**os.environ, "ANSIBLE_CALLBACK_RESULT_FORMAT": "json"}
+    environment = {**ENVIRONMENT, "ANSIBLE_CALLBACK_RESULT_FORMAT": "json"}
     done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=True)
     found: dict[str, Any] = json.loads(done.stdout.partition("=>")[2])["msg"]
     return found
@@ -122,7 +131,7 @@ def load(concurrency: int, *options: str, seconds: float = 900) -> Iterator[Load
         [
             *(sys.executable, "tests/fakes/openai_load.py", "--host", lab["address"], "--port", str(lab["port"])),
             *("--model", lab["services"][0]["model"]["served_name"], "--concurrency", str(concurrency)),
-            *("--seconds", str(seconds), "--max-tokens", "16", *options),
+            *("--seconds", str(seconds), "--max-tokens", "64", *options),
         ],
         cwd=ROOT,
         env={**os.environ, "OPENAI_API_KEY": lab["key"]},
