@@ -80,7 +80,12 @@ def good(run: Run) -> Run:
 def on(host: str, *command: str) -> Run:
     """Run a command on a lab host, from outside (not through Ansible)."""
     done = subprocess.run(
-        ["docker", "exec", f"tandem-lab-{host}", *command], capture_output=True, text=True, timeout=120, check=False
+        ["docker", "exec", f"tandem-lab-{host}", *command],
+        capture_output=True,
+        text=True,
+        errors="replace",
+        timeout=120,
+        check=False,
     )
     return Run(done.returncode, done.stdout + done.stderr, 0)
 
