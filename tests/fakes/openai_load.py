@@ -1,4 +1,3 @@
-#!/usr/bin/env python3
 # Copyright: (c) 2026, the Tandem contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
@@ -113,7 +112,7 @@ class Load:
         """Load for `seconds`, or until SIGTERM, and say what came of it. Requests that run are finished."""
         self.until = time.monotonic() + self.seconds
         asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, self.stop)
-        await asyncio.gather(*(self.client() for _ in range(concurrency)))
+        await asyncio.gather(*(self.client() for _client in range(concurrency)))
         return {
             "requests": self.requests,
             "failed": self.failed,

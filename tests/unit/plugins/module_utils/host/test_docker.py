@@ -71,11 +71,11 @@ def test_logs_are_in_the_order_they_were_written() -> None:
 def test_progress_bars_stay_where_they_were() -> None:
     """A carriage return is within one line of Docker: what stands behind it has no time stamp of its own."""
     out = "2026-11-29T10:00:00.000000001Z Starting to load model /m\n2026-11-29T10:00:03.000000000Z KV cache size: 1\n"
-    bar = "Loading safetensors checkpoint shards: "
-    err = f"2026-11-29T10:00:02.000000000Z \r{bar}  0% Completed | 0/2\r{bar} 50% Completed | 1/2\n"
+    shards = "Loading safetensors checkpoint shards: "
+    err = f"2026-11-29T10:00:02.000000000Z \r{shards}  0% Completed | 0/2\r{shards} 50% Completed | 1/2\n"
     log = Docker(Runner(0, out, err)).logs("x", 9)
     assert log == (
-        f"Starting to load model /m\n\r{bar}  0% Completed | 0/2\r{bar} 50% Completed | 1/2\nKV cache size: 1"
+        f"Starting to load model /m\n\r{shards}  0% Completed | 0/2\r{shards} 50% Completed | 1/2\nKV cache size: 1"
     )
     assert (progress(log), last_line(log)) == ("KV cache allocated", "KV cache size: 1")
 
