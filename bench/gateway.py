@@ -276,7 +276,7 @@ def listening(backend: subprocess.Popen[str]) -> int:
 
 
 def wait_for(port: int) -> None:
-    for _ in range(100):
+    for _attempt in range(100):
         with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), 1):
             return
         time.sleep(0.05)
