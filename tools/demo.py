@@ -24,7 +24,7 @@ from ansible_collections.tandem.vllm.plugins.module_utils.openai_api import comp
 
 # Templated by Ansible, so that it finds what a playbook would.
 WANTED = """{{ {
-    'url': 'http://' ~ tandem_address ~ ':' ~ (tandem_gateway_port | default(8080)),
+    'url': 'http://%(address)s:%(port)s' % ([inventory_hostname] | tandem.vllm.contract_hosts(hostvars) | first),
     'key': tandem_api_keys[0].key,
     'model': (tandem_services | selectattr('task', 'equalto', 'generate') | first).model.served_name
 } }}"""
