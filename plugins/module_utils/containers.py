@@ -24,6 +24,8 @@ OFFLINE_ENVIRONMENT = {
     "TRANSFORMERS_OFFLINE": "1",
     "VLLM_NO_USAGE_STATS": "1",
 }
+# What `nvidia-ctk cdi generate` calls its devices: this and an index or UUID.
+CDI_KIND = "nvidia.com/gpu="
 LABEL_ENVIRONMENT = "tandem.environment"
 KEY_IN_CONTAINER = "/run/tandem/engine.key"
 
@@ -56,9 +58,7 @@ def replica_container(
             {"type": "bind", "source": key_file, "target": KEY_IN_CONTAINER, "read_only": True},
         ],
         "published_ports": ["%s:%d:%d" % (placement.api_address(replica), replica.port, replica.port)],
-        "device_requests": (
-            [{"driver": "nvidia", "device_ids": list(replica.gpus), "capabilities": [["gpu"]]}] if replica.gpus else []
-        ),
+        "device_requests": device_requests(replica.gpus, placement.nodes[replica.nodes[0]].gpu_access),
         "shm_size": limits.shm_size,
         "memory": limits.memory,
         "cpus": limits.cpus,
@@ -70,6 +70,15 @@ def replica_container(
             "tandem.engine_key": fingerprint([placement.environment, service.name, engine_key]),
         },
     }
+
+
+def device_requests(gpus: Sequence[str], access: str) -> list[dict[str, Any]]:
+    """How Docker is asked for GPUs (indices or UUIDs; none on CPU): one request at most. access: of GPU_ACCESS."""
+    if not gpus:
+        return []
+    if access == "cdi":
+        return [{"driver": "cdi", "device_ids": [CDI_KIND + gpu for gpu in gpus]}]
+    return [{"driver": "nvidia", "device_ids": list(gpus), "capabilities": [["gpu"]]}]
 
 
 def node_containers(

@@ -15,6 +15,7 @@ from ansible_collections.tandem.vllm.plugins.module_utils.api_keys import KEY_RE
 from ansible_collections.tandem.vllm.plugins.module_utils.placement import (
     DEFAULT_PORT,
     EXECUTORS,
+    GPU_ACCESS,
     TASKS,
     Limits,
     Model,
@@ -35,7 +36,7 @@ SERVICE_KEYS = ("name", "model", "task", "port", "engine", "limits", "environmen
 MODEL_KEYS = ("path", "served_name", "revision", "manifest")
 LIMIT_KEYS = ("shm_size", "memory", "cpus")
 REPLICA_KEYS = ("name", "nodes", "tensor_parallel", "pipeline_parallel", "executor", "port", "gpus")
-GPU_KEYS = ("count", "ids")
+GPU_KEYS = ("count", "ids", "model", "memory_gib", "access")
 IMAGE_KEYS = ("ref", "archive")
 API_KEY_KEYS = ("name", "key")
 OWNED_ENVIRONMENT = {"VLLM_API_KEY": "tandem_engine_api_key", "CUDA_VISIBLE_DEVICES": "tandem_gpus"}
@@ -175,32 +176,36 @@ class _Reader:
                 wanted = f"must differ from host to host; {by_address[address]} has it too"
                 problems.add(f"{name}: tandem_address", address, wanted, "Correct it in host_vars")
             by_address[str(address)] = name
-            nodes[name] = Node(str(address), self.node_gpus(f"{name}: tandem_gpus", gpus))
+            nodes[name] = self.node(f"{name}: tandem_gpus", str(address), gpus)
         return nodes
 
-    def node_gpus(self, variable: str, value: Any) -> tuple[str, ...]:
-        lab = self.contract.lab is True
-        if value is None and lab:
-            return ()
-        if value is None:
+    def node(self, variable: str, address: str, value: Any) -> Node:
+        """A node with the GPUs that its `tandem_gpus` names."""
+        problems, lab = self.problems, self.contract.lab is True
+        if value is None and not lab:
             remedy = "Set {count: N}, or {ids: […]} with the indices or UUIDs that 'nvidia-smi -L' prints"
-            self.problems.add(variable, None, "is required outside the lab", remedy)
-            return ()
-        if not self.problems.mapping(variable, value, GPU_KEYS):
-            return ()
+            problems.add(variable, None, "is required outside the lab", remedy)
+        if value is None or not problems.mapping(variable, value, GPU_KEYS):
+            return Node(address)
+        before = len(problems.found)
         count, ids = value.get("count"), value.get("ids")
         if (count is None) == (ids is None):
-            self.problems.add(variable, dict(value), "must have either count or ids", "Set one of them")
-            return ()
-        if ids is None:
-            if not self.problems.kind(variable + ".count", count, "positive integer"):
-                return ()
+            problems.add(variable, dict(value), "must have either count or ids", "Set one of them")
+        elif ids is None:
+            problems.kind(variable + ".count", count, "positive integer")
         elif not isinstance(ids, (list, tuple)) or not ids or len(set(map(str, ids))) != len(ids):
-            self.problems.add(
+            problems.add(
                 variable + ".ids", ids, "must be a list of different GPU indices or UUIDs", "See nvidia-smi -L"
             )
-            return ()
-        return gpu_names(value)
+        model, memory, access = value.get("model"), value.get("memory_gib"), value.get("access", GPU_ACCESS[0])
+        if model is not None:
+            problems.kind(variable + ".model", model, "text", "Write a part of the name that 'nvidia-smi -L' prints")
+        if memory is not None:
+            problems.kind(variable + ".memory_gib", memory, "positive number", "Write the nominal size, as 80")
+        self.one_of(variable + ".access", access, GPU_ACCESS)
+        if len(problems.found) > before:
+            return Node(address)
+        return Node(address, gpu_names(value), model, memory, access)
 
     def gateways(self) -> None:
         if not self.contract.gateways:

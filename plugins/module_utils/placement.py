@@ -17,6 +17,8 @@ from typing import Any
 
 TASKS = ("generate", "embed", "score")
 EXECUTORS = ("mp", "ray")
+# How a container is given its GPUs: by Docker's device driver "nvidia" (the container toolkit's hook), or by CDI.
+GPU_ACCESS = ("nvidia", "cdi")
 DEFAULT_PORT = 8000
 DEFAULT_GATEWAY_PORT = 8080
 # The systemd unit of the gateway: its processes may hold the gateway's port.
@@ -29,10 +31,15 @@ class Node:
 
     address: the private address that vLLM binds to and the gateway reaches.
     gpus: device indices or UUIDs, as strings; empty where the lab runs on CPU.
+    gpu_model: what the name of each of them contains; gpu_memory_gib: its nominal memory; None: not stated.
+    gpu_access: one of GPU_ACCESS.
     """
 
     address: str
     gpus: tuple[str, ...] = ()
+    gpu_model: str | None = None
+    gpu_memory_gib: float | None = None
+    gpu_access: str = "nvidia"
 
 
 @dataclass(frozen=True)
@@ -123,7 +130,7 @@ class Placement:
                     }
                 )
             )
-        nodes = {name: Node(n["address"], tuple(n["gpus"])) for name, n in data["nodes"].items()}
+        nodes = {name: Node(**{**n, "gpus": tuple(n["gpus"])}) for name, n in data["nodes"].items()}
         return cls(data["environment"], nodes, tuple(services), bool(data["lab"]))
 
     def on_node(self, node: str) -> list[tuple[Service, Replica]]:

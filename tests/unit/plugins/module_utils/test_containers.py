@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from ansible_collections.tandem.vllm.plugins.module_utils.containers import (
     besides,
+    device_requests,
     node_containers,
     pending,
     replica_container,
@@ -88,6 +89,19 @@ def test_container_with_gpus() -> None:
         "cpus": 8.0,
         "labels": {"tandem.environment": "site", "tandem.service": "chat", "tandem.replica": "chat-gpu1"},
     }
+
+
+@pytest.mark.parametrize(
+    ("gpus", "access", "requests"),
+    [
+        ((), "nvidia", []),
+        ((), "cdi", []),
+        (("0", "1"), "nvidia", [{"driver": "nvidia", "device_ids": ["0", "1"], "capabilities": [["gpu"]]}]),
+        (("0", "GPU-9f"), "cdi", [{"driver": "cdi", "device_ids": ["nvidia.com/gpu=0", "nvidia.com/gpu=GPU-9f"]}]),
+    ],
+)
+def test_how_gpus_are_asked_for(gpus: tuple[str, ...], access: str, requests: list[dict[str, Any]]) -> None:
+    assert device_requests(gpus, access) == requests
 
 
 def test_container_on_cpu() -> None:

@@ -653,14 +653,57 @@ CASES: list[Any] = [
     pytest.param(
         SITE,
         put("nodes.1.gpus", 4),
-        Problem("gpu2: tandem_gpus", "4", "must be a mapping with the keys count, ids", "Write it as key: value"),
+        Problem(
+            "gpu2: tandem_gpus",
+            "4",
+            "must be a mapping with the keys access, count, ids, memory_gib, model",
+            "Write it as key: value",
+        ),
         id="gpus a number",
     ),
     pytest.param(
         SITE,
         put("nodes.1.gpus", {"cuont": 4}),
-        Problem("gpu2: tandem_gpus.cuont", "4", "unknown key; allowed are count, ids", "Did you mean 'count'?"),
+        Problem(
+            "gpu2: tandem_gpus.cuont",
+            "4",
+            "unknown key; allowed are access, count, ids, memory_gib, model",
+            "Did you mean 'count'?",
+        ),
         id="gpus misspelled",
+    ),
+    pytest.param(
+        SITE,
+        put("nodes.1.gpus", {"count": 4, "model": 80}),
+        Problem(
+            "gpu2: tandem_gpus.model",
+            "80",
+            "must be a non-empty text",
+            "Write a part of the name that 'nvidia-smi -L' prints",
+        ),
+        id="gpus model a number",
+    ),
+    pytest.param(
+        SITE,
+        put("nodes.1.gpus", {"count": 4, "memory_gib": "80G"}),
+        Problem(
+            "gpu2: tandem_gpus.memory_gib",
+            "'80G'",
+            "must be a number above zero",
+            "Write the nominal size, as 80",
+        ),
+        id="gpus memory a text",
+    ),
+    pytest.param(
+        SITE,
+        put("nodes.1.gpus", {"count": 4, "access": "runtime"}),
+        Problem(
+            "gpu2: tandem_gpus.access",
+            "'runtime'",
+            "must be one of nvidia, cdi",
+            "Correct it in the inventory",
+        ),
+        id="gpus access unknown",
     ),
     pytest.param(
         SITE,
@@ -1201,6 +1244,13 @@ def test_gpus_by_id_and_the_service_port() -> None:
     placement, _problems = read_contract(contract)
     assert placement
     assert placement.services[0].replicas[1] == Replica("chat-gpu2", ("gpu2",), 2, 1, "mp", 9000, ("GPU-a", "GPU-b"))
+
+
+def test_gpus_described() -> None:
+    stated = {"count": 2, "model": "A100", "memory_gib": 80, "access": "cdi"}
+    placement, _problems = read_contract(put("nodes.1.gpus", stated)(SITE))
+    assert placement
+    assert placement.nodes["gpu2"] == Node("192.168.1.12", ("0", "1"), "A100", 80, "cdi")
 
 
 def test_replicas_as_written() -> None:

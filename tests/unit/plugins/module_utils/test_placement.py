@@ -52,9 +52,10 @@ def test_round_trip() -> None:
 def test_the_form_that_playbooks_carry() -> None:
     data = PLACEMENT.to_dict()
     assert list(data) == ["environment", "nodes", "services", "lab"]
+    described = {"gpus": ["0", "1"], "gpu_model": None, "gpu_memory_gib": None, "gpu_access": "nvidia"}
     assert data["nodes"] == {
-        "gpu1": {"address": "10.0.0.1", "gpus": ["0", "1"]},
-        "gpu2": {"address": "10.0.0.2", "gpus": ["0", "1"]},
+        "gpu1": {"address": "10.0.0.1", **described},
+        "gpu2": {"address": "10.0.0.2", **described},
     }
     assert data["services"][1] == {
         "name": "embed",
@@ -156,7 +157,7 @@ def test_a_new_node_leaves_the_release_of_a_service() -> None:
 def test_releases_are_stable() -> None:
     """Pinned: another id for the same settings would replace every container of every site."""
     assert service_release(CHAT, IMAGE) == "24dfa39c8a5d"
-    assert release(PLACEMENT, IMAGE) == "e7b1c0518cc5"
+    assert release(PLACEMENT, IMAGE) == "2acee06db357"
     turned = replace(CHAT, engine=dict(reversed(CHAT.engine.items())))
     assert service_release(turned, IMAGE) == service_release(CHAT, IMAGE)
     again = Placement.from_dict(json.loads(json.dumps(PLACEMENT.to_dict())))
