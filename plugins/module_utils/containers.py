@@ -76,9 +76,10 @@ def device_requests(gpus: Sequence[str], access: str) -> list[dict[str, Any]]:
     """How Docker is asked for GPUs (indices or UUIDs; none on CPU): one request at most. access: of GPU_ACCESS."""
     if not gpus:
         return []
+    # Docker keeps a count of 0 where none is given: without it a container would always seem to differ.
     if access == "cdi":
-        return [{"driver": "cdi", "device_ids": [CDI_KIND + gpu for gpu in gpus]}]
-    return [{"driver": "nvidia", "device_ids": list(gpus), "capabilities": [["gpu"]]}]
+        return [{"driver": "cdi", "count": 0, "device_ids": [CDI_KIND + gpu for gpu in gpus]}]
+    return [{"driver": "nvidia", "count": 0, "device_ids": list(gpus), "capabilities": [["gpu"]]}]
 
 
 def node_containers(

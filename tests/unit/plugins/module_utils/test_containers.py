@@ -83,7 +83,7 @@ def test_container_with_gpus() -> None:
             },
         ],
         "published_ports": ["10.0.0.1:8000:8000"],
-        "device_requests": [{"driver": "nvidia", "device_ids": ["2", "GPU-9f"], "capabilities": [["gpu"]]}],
+        "device_requests": [{"driver": "nvidia", "count": 0, "device_ids": ["2", "GPU-9f"], "capabilities": [["gpu"]]}],
         "shm_size": "16g",
         "memory": "200g",
         "cpus": 8.0,
@@ -96,8 +96,12 @@ def test_container_with_gpus() -> None:
     [
         ((), "nvidia", []),
         ((), "cdi", []),
-        (("0", "1"), "nvidia", [{"driver": "nvidia", "device_ids": ["0", "1"], "capabilities": [["gpu"]]}]),
-        (("0", "GPU-9f"), "cdi", [{"driver": "cdi", "device_ids": ["nvidia.com/gpu=0", "nvidia.com/gpu=GPU-9f"]}]),
+        (("0", "1"), "nvidia", [{"driver": "nvidia", "count": 0, "device_ids": ["0", "1"], "capabilities": [["gpu"]]}]),
+        (
+            ("0", "GPU-9f"),
+            "cdi",
+            [{"driver": "cdi", "count": 0, "device_ids": ["nvidia.com/gpu=0", "nvidia.com/gpu=GPU-9f"]}],
+        ),
     ],
 )
 def test_how_gpus_are_asked_for(gpus: tuple[str, ...], access: str, requests: list[dict[str, Any]]) -> None:
