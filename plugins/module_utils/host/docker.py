@@ -1,11 +1,15 @@
 # Copyright: (c) 2026, the Tandem contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Reads containers and images of a host through Docker's command line. Changes nothing."""
+"""Reads containers and images of a host through Docker's command line.
+
+What is there already is never changed; `run_briefly` starts a container of its own and takes it away again.
+"""
 
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Callable
@@ -36,6 +40,30 @@ class ContainerState:
     started_at: str
     oom_killed: bool
     error: str
+
+
+@dataclass(frozen=True)
+class BriefRun:
+    """A container that ran to its end, or was given up. status, out, err: of `docker run`; seconds: it took.
+
+    left: why the container could not be removed; None when it is gone.
+    """
+
+    status: int
+    out: str
+    err: str
+    seconds: float
+    timed_out: bool
+    left: str | None
+
+
+# What `timeout` answers when it ended its command: by itself, by SIGKILL, and by SIGKILL as Python has it.
+TIMED_OUT = (124, 137, -9)
+
+
+def limited(seconds: int, argv: Sequence[str]) -> list[str]:
+    """A command line that ends after so many seconds: a GPU that no longer answers can hang what asks for it."""
+    return ["timeout", "-k", "5", str(seconds), *argv]
 
 
 class Docker:
@@ -72,6 +100,37 @@ class Docker:
         """Id of an image by id, digest or tag; None when the host does not have it."""
         status, out, _err = self._run(["docker", "image", "inspect", "--format", "{{.Id}}", ref])
         return out.strip() if status == 0 else None
+
+    def find_image(self, ref: str) -> tuple[str | None, str]:
+        """Id of an image by id, digest or tag; None, and what Docker said, when it cannot show one."""
+        status, out, err = self._run(limited(60, ["docker", "image", "inspect", "--format", "{{.Id}}", ref]))
+        return (out.strip(), "") if status == 0 else (None, err.strip() or f"exit status {status}")
+
+    def run_briefly(self, argv: Sequence[str], name: str, seconds: int) -> BriefRun:
+        """Run a container of that name by its `docker run` command line, for so many seconds at most, and remove it."""
+        started = time.monotonic()
+        try:
+            status, out, err = self._run(limited(seconds, argv))
+        finally:
+            took = time.monotonic() - started
+            left = self.remove(name)
+        # A container that was killed for memory ends with 137 as well, but before the time.
+        timed_out = status in TIMED_OUT and took >= seconds
+        return BriefRun(status, out, err, took, timed_out, left)
+
+    def remove(self, name: str) -> str | None:
+        """Remove a container by force, with its anonymous volumes; None when it is gone, or why it is not."""
+        said = ""
+        for _attempt in range(20):
+            status, _out, err = self._run(limited(60, ["docker", "rm", "--force", "--volumes", name]))
+            if status == 0 or "No such container" in err:
+                return None
+            said = err.strip() or f"docker rm ended with exit status {status}"
+            # Docker is at it, as --rm told it.
+            if "already in progress" not in said:
+                break
+            time.sleep(0.5)
+        return said
 
     def published_ports(self) -> tuple[str | None, str]:
         """Why Docker does not answer (None when it does), and a line a running container: name, tab, ports."""
