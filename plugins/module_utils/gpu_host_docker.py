@@ -151,15 +151,15 @@ def container_gpus(host: Host) -> Finding:
             cause = told.get("cause") or {"id": "unknown", "advice": told.get("msg")}
             remedy = str(cause.get("advice")).rstrip(".")
             if cause.get("next_command"):
-                remedy += ". Next: " + str(cause["next_command"])
+                remedy += ". Next: '{next_command}'".format(**cause)
             return failed(f"{name}: {cause['id']}", remedy, str(cause.get("evidence") or ""))
     unseen = {name: told.get("reason") for name, told in host.seen.items() if told.get("state") != "passed"}
     if unseen:
         return not_checked(listing(f"{name}: {reason}" for name, reason in unseen.items()))
-    frameworks = {name: told["framework"] for name, told in host.seen.items()}
     words = []
-    for name, framework in frameworks.items():
+    for name, told in host.seen.items():
+        framework = told["framework"]
         said = framework.get("state") == "passed"
-        words.append("%s: %d GPUs" % (name, len(host.seen[name]["container_gpus"])))
+        words.append("%s: %d of %d GPUs" % (name, len(told["container_gpus"]), len(told["expected"])))
         words[-1] += "" if said else ", PyTorch not checked: %s" % framework.get("reason")
     return passed(listing(words))

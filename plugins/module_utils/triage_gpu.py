@@ -5,7 +5,7 @@
 
 Spellings are those of nvidia-smi, NVML, CUDA, PyTorch, vLLM, the kernel module, libnvidia-container, the container
 toolkit, Docker, containerd and Podman from 2016 on. In phrases blanks mean nothing (see triage_text.phrase).
-Every failure has texts in tests/unit/plugins/module_utils/test_triage_gpu.py.
+Texts are in tests/fixtures/triage/gpu, a file for each failure; a test holds that every phrase has one.
 """
 
 from __future__ import annotations
@@ -119,7 +119,7 @@ def _kernel_version(case: Case) -> str | None:
 
 
 def _libraries(case: Case) -> list[str]:
-    """Versions of the driver's libraries in the system's folders: what a container gets, and not what its image brings."""
+    """Versions of the driver's libraries in the system's folders, not of those that an image brings."""
     return case.text.facts(rf"/lib(?:32|64)?/(?:[\w-]+/)*lib(?:cuda|nvidia-ml)\.so\.{VERSION}")
 
 
@@ -152,7 +152,9 @@ def _bus_facts(case: Case) -> dict[str, Any]:
         if OFF_BUS.search(case.text.flat[match.end() : min(end, match.end() + 160)])
     ]
     gone += case.text.facts(r"\b([0-9a-f]{2}:[0-9a-f]{2}\.[0-7]) [^:]{0,40}: NVIDIA Corporation[^()]{0,90}\(rev ff\)")
-    return {"bus_ids": list(dict.fromkeys(gone)), "driver": _driver(case) or _kernel_version(case)}
+    # The kernel log names one GPU with and without its function.
+    gone = [bus_id for bus_id in dict.fromkeys(gone) if bus_id + ".0" not in gone]
+    return {"bus_ids": gone, "driver": _driver(case) or _kernel_version(case)}
 
 
 def _xid_facts(case: Case) -> dict[str, Any]:
@@ -352,7 +354,7 @@ KINDS = (
     ),
     Kind(
         "fabric_manager_missing",
-        "The GPUs hang on NVSwitches, and CUDA starts only once the fabric manager has set these up: install and "
+        "NVSwitches connect the GPUs, and CUDA starts only once the fabric manager has set these up: install and "
         "start nvidia-fabricmanager on the host in exactly the driver's version (and nvlsm on Blackwell). nvidia-smi "
         "looks normal without it.",
         "systemctl status nvidia-fabricmanager.service; nvidia-smi -q | grep -A 2 -i fabric; cat "
@@ -402,9 +404,9 @@ KINDS = (
     ),
     Kind(
         "docker_cdi_feature_disabled",
-        'CDI is off in this Docker daemon: set "features": {"cdi": true} (and cdi-spec-dirs) in the daemon.json of this very '
-        "daemon (rootless: ~/.config/docker/daemon.json) and restart it. Docker has CDI from 25 on, on by default "
-        "from 28.2 on.",
+        'CDI is off in this Docker daemon: set "features": {"cdi": true} (and cdi-spec-dirs) in the daemon.json of '
+        "this very daemon (rootless: ~/.config/docker/daemon.json) and restart it. Docker has CDI from 25 on, on by "
+        "default from 28.2 on.",
         "docker info --format '{{.ServerVersion}} {{json .CDISpecDirs}}'; cat /etc/docker/daemon.json",
         facts=_cdi_facts,
     ),
@@ -479,9 +481,7 @@ SIGNATURES = (
         "driver_library_mismatch",
         UNSUPPORTED_COMBINATION,
         MEDIUM,
-        needs=(
-            r"unattended-upgrade|^Upgrade:.*nvidia|Unpacking (?:lib)?nvidia|Setting up (?:lib)?nvidia-(?:driver|compute)",
-        ),
+        needs=(r"unattended-upgrade|^Upgrade:.*nvidia|(?:Unpacking|Setting up) (?:lib)?nvidia-(?:driver|compute)",),
         checks=("cat /proc/driver/nvidia/version", "docker exec CONTAINER sh -c 'ldconfig -p | grep libcuda.so'"),
     ),
     Signature(
@@ -538,7 +538,11 @@ SIGNATURES = (
     ),
     Signature(
         "kernel_module_not_loaded",
-        (r"couldn'*t find libnvidia-ml\.so library in your system", r"nvidia-smi: (?:command )?not found"),
+        (
+            r"couldn'*t find libnvidia-ml\.so library in your system",
+            r"nvidia-smi: (?:command )?not found",
+            r"Found no NVIDIA driver on your system",
+        ),
         LOW,
         checks=("cat /proc/driver/nvidia/version", "docker info --format '{{json .Runtimes}}'"),
         last_resort=True,

@@ -3,7 +3,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The shape of a table of known failures: kinds of failure, and the signatures that tell of them.
 
-A family of failures is one file, module_utils/triage_<family>.py, with one `Family`. triage.py knows the families.
+A family of failures is one file, module_utils/triage_<family>.py, with one `Family`, and a folder of texts,
+tests/fixtures/triage/<family>. triage.py lists the families.
 """
 
 from __future__ import annotations

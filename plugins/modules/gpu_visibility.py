@@ -60,8 +60,8 @@ attributes:
     support: partial
     description: It changes nothing in either mode.
     details:
-      - In check mode no container is started. What the launch names, what the host lists and whether the image is
-        there are read; RV(state) is V(not_checked), never V(passed).
+      - In check mode no container is started. What the launch names and what the host lists are read; RV(state) is
+        V(not_checked), never V(passed).
 """
 
 EXAMPLES = r"""

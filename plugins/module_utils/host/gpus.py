@@ -12,7 +12,7 @@ from typing import Any
 
 from ansible_collections.tandem.vllm.plugins.module_utils import docker_facts, driver_files, gpu_facts, smi_text
 from ansible_collections.tandem.vllm.plugins.module_utils.gpu_facts import Source
-from ansible_collections.tandem.vllm.plugins.module_utils.host.docker import Runner
+from ansible_collections.tandem.vllm.plugins.module_utils.host.docker import TIMED_OUT, Runner, limited
 
 LIBRARY_FOLDERS = (
     "/usr/lib/x86_64-linux-gnu",
@@ -23,6 +23,8 @@ LIBRARY_FOLDERS = (
 )
 CDI_FOLDERS = ("/etc/cdi", "/var/run/cdi")
 VERSION_LOCKS = ("/etc/dnf/plugins/versionlock.list", "/etc/yum/pluginconf.d/versionlock.list")
+# A GPU whose firmware is stuck hangs what asks for it.
+SMI_SECONDS = 60
 DOCKER_PS = '{{.ID}}\t{{.Names}}\t{{.Label "tandem.environment"}}'
 NVIDIA = "0x10de"
 # PCI classes of display controllers: VGA and 3D.
@@ -40,19 +42,24 @@ class GpuHost:
     def facts(self) -> dict[str, Any]:
         """The result of the module gpu_info, of this host."""
         smi, reason = self._smi()
+        # A tool that cannot tell of the GPUs is not asked, and waited for, again.
+        available = bool(smi_text.parse(smi).gpus)
         manager, packages, unattended = self._packages()
         source = Source(
             live=True,
             smi=smi,
             reason=reason,
-            topology=self._output(["nvidia-smi", "topo", "-m"]),
+            topology=self._output(limited(SMI_SECONDS, ["nvidia-smi", "topo", "-m"])) if available else None,
             kernel_version=self._read("/proc/driver/nvidia/version"),
             kernel_log=self._kernel_log(),
             docker_info=self._docker_info(),
             toolkit_version=self._output(["nvidia-ctk", "--version"]),
             library_version=self._library_version(),
             pci_gpus=self._pci_gpus(),
-            nvswitch=bool(self._glob("/dev/nvidia-nvswitch*")) or self._is_there("/proc/driver/nvidia-nvswitch"),
+            # Numbered ones: the driver makes /dev/nvidia-nvswitchctl and the folder in /proc without a switch, too.
+            nvswitch=bool(
+                self._glob("/dev/nvidia-nvswitch[0-9]*") or self._glob("/proc/driver/nvidia-nvswitch/devices/*")
+            ),
             fabric_unit=self._fabric_unit(),
             cdi_specs=self._cdi_specs(),
             runtime_hook=self._on_path(("nvidia-container-runtime-hook", "nvidia-container-toolkit")),
@@ -67,18 +74,20 @@ class GpuHost:
 
     def _smi(self) -> tuple[str, str | None]:
         """All that nvidia-smi says of the GPUs, and why there is nothing when it cannot be run."""
-        status, said = self._said(["nvidia-smi", "-q", "-x"])
+        status, said = self._said(limited(SMI_SECONDS, ["nvidia-smi", "-q", "-x"]))
+        if status in TIMED_OUT:
+            return said, f"nvidia-smi did not end within {SMI_SECONDS} s"
         if status == 127:
             return "", smi_text.NOT_INSTALLED
         gpus = smi_text.parse(said).gpus
         if status != 0 or not gpus:
             # The table sometimes lists what the long output stumbles over.
-            more, table = self._said(["nvidia-smi"])
+            more, table = self._said(limited(SMI_SECONDS, ["nvidia-smi"]))
             status = status or more
             said += "\n" + table
         if any(gpu["mig_devices"] or gpu["mig_mode"] == "enabled" for gpu in gpus):
             # Only the list names the UUIDs and profiles of MIG devices.
-            said += "\n" + self._said(["nvidia-smi", "-L"])[1]
+            said += "\n" + self._said(limited(SMI_SECONDS, ["nvidia-smi", "-L"]))[1]
         first = next((line.strip() for line in said.splitlines() if line.strip()), None)
         return said, (first or f"nvidia-smi ended with status {status} and said nothing") if status else None
 

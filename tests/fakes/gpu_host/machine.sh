@@ -97,7 +97,8 @@ wire() {
 
 unwire() {
     if [ -e "$home/wired" ]; then
-        rm "$daemon_json" "$home/wired"
+        # With the copies that its changes left beside it.
+        rm -f "$daemon_json" "$daemon_json".*~ "$home/wired"
         restart_docker
     fi
 }

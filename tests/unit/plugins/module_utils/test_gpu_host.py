@@ -112,6 +112,15 @@ def facts(gpus: list[Facts], driver: str, cuda: str, nvswitch: bool = False) -> 
             "size_exact": True,
             "reason": None,
         },
+        "containers": {
+            "tandem-chat-node-a": {
+                "state": "passed",
+                "cause": None,
+                "expected": [g["uuid"] for g in gpus],
+                "container_gpus": [{"index": str(n), "uuid": g["uuid"], "name": g["name"]} for n, g in enumerate(gpus)],
+                "framework": {"name": "torch", "state": "passed", "reason": None},
+            }
+        },
     }
 
 
@@ -199,7 +208,7 @@ def test_ids() -> None:
     assert " ".join(gpu_host.IDS) == (
         "driver_loaded driver_matches_library gpu_count gpu_on_bus gpu_reset gpu_model gpu_memory gpu_memory_in_use "
         "mig compute_mode fabric_manager image_cuda docker container_toolkit docker_gpu_access cdi_spec daemon_reload "
-        "driver_packages disk_image disk_model nofile memlock clock"
+        "driver_packages disk_image disk_model nofile memlock clock container_gpus"
     )
 
 
@@ -230,6 +239,7 @@ def test_what_healthy_hosts_show() -> None:
     assert found["fabric_manager"] == "active, 570.133.20"
     assert found["image_cuda"] == "570.133.20 with CUDA 12.8, as the image requires: cuda>=12.8"
     assert found["disk_image"] == "195.3 GiB free in /var/lib/docker, 87.9 GiB free in /var/tmp"
+    assert found["container_gpus"] == "tandem-chat-node-a: 8 of 8 GPUs"
     assert found["clock"] == "within 0.1 s of the other hosts, synchronised"
     assert judge(gb10(), NODES["gb10"])["gpu_memory"].value == "unified with the host's memory of 1007.6 GiB"
 
@@ -803,6 +813,31 @@ FAULTS: list[tuple[str, str, dict[str, Any], str, str]] = [
         "clock",
         "clock = not synchronised: must be synchronised, as it could not be compared. " + ENABLE_NTP,
     ),
+    (
+        "a container sees fewer GPUs",
+        "a100",
+        {
+            "containers.tandem-chat-node-a.state": "failed",
+            "containers.tandem-chat-node-a.cause": {
+                "id": "gpu_set_differs",
+                "evidence": "named 4, seen 3",
+                "advice": "Look at what Docker was asked for.",
+                "next_command": "docker run --gpus all x nvidia-smi -L",
+            },
+        },
+        "container_gpus",
+        "GPUs in a container started as a replica = tandem-chat-node-a: gpu_set_differs (named 4, seen 3): must be "
+        "exactly the replica's, and usable. Look at what Docker was asked for. "
+        "Next: 'docker run --gpus all x nvidia-smi -L'.",
+    ),
+    (
+        "no container could be looked at",
+        "a100",
+        {"containers.tandem-chat-node-a": {"msg": "container.image = not set"}},
+        "container_gpus",
+        "GPUs in a container started as a replica = tandem-chat-node-a: unknown: must be exactly the replica's, and "
+        "usable. container.image = not set.",
+    ),
 ]
 
 
@@ -842,7 +877,7 @@ EACH_GPU = ("gpu_reset", "gpu_model", "gpu_memory", "gpu_memory_in_use", "comput
             {"mig", *EACH_GPU},
         ),
         (
-            {"gpus": {}, "host": {}, "image": {}},
+            {"gpus": {}, "host": {}, "image": {}, "containers": {}},
             set(gpu_host.IDS) - {"cdi_spec"},
         ),
         (
@@ -861,6 +896,12 @@ EACH_GPU = ("gpu_reset", "gpu_model", "gpu_memory", "gpu_memory_in_use", "comput
         # 29.3 GiB compressed may become 32 GiB, or 97.
         ({"image.size_exact": False, "host.disks.0.free_mib": 40000}, {"disk_image"}),
         ({"host.disks": []}, {"disk_image", "disk_model"}),
+        ({"containers": {}}, {"container_gpus"}),
+        ({"containers": {}, "image.source": "docker"}, {"container_gpus"}),
+        (
+            {"containers.tandem-chat-node-a": {"state": "not_checked", "reason": "check mode starts no container"}},
+            {"container_gpus"},
+        ),
         ({"host.limits": {"nofile": None, "memlock": None}}, {"nofile", "memlock"}),
         ({"host.clock_offset_s": None, "host.clock": {"synchronised": None}}, {"clock"}),
         ({"gpus.fabric_manager.needed": None}, {"fabric_manager"}),
@@ -1191,7 +1232,7 @@ def test_words_for_people() -> None:
         },
     ]
     assert gpu_host.summary(checks) == [
-        "16 passed, 2 failed, 1 accepted, 2 not checked, 2 not needed",
+        "17 passed, 2 failed, 1 accepted, 2 not checked, 2 not needed",
         "failed: " + by_id["docker"]["message"],
         "failed: " + by_id["nofile"]["message"],
         "accepted, though it failed: " + by_id["mig"]["message"],

@@ -33,6 +33,7 @@ class Host:
         self.asked: list[str] = []
 
     def run(self, argv: Sequence[str]) -> tuple[int, str, str]:
+        argv = argv[4:] if argv[0] == "timeout" else argv
         command = " ".join(argv)
         self.asked.append(command)
         return self.answers.get(command, (127, "", f"{argv[0]}: No such file or directory"))
@@ -100,6 +101,7 @@ HEALTHY = {"available": True, "usable": True, "reason": None}
         ("a100x4_mig", HEALTHY, 4, {A100}, 4, ("580.159.04", "580.159.04", "580.159.04")),
         ("a100x4_lost", HEALTHY, 3, {A100}, 4, ("580.159.04", "580.159.04", "580.159.04")),
         ("h100x8", HEALTHY, 8, {"NVIDIA H100 80GB HBM3"}, 8, ("570.158.01", "570.158.01", "570.158.01")),
+        ("h200x2", HEALTHY, 2, {"NVIDIA H200"}, 2, ("580.159.04", "580.159.04", "580.159.04")),
         ("gb10", HEALTHY, 1, {"NVIDIA GB10"}, 1, ("580.95.05", "580.95.05", "580.95.05")),
         (
             "a100x4_lost_handle",
@@ -160,7 +162,7 @@ def test_machines(
 
 
 def test_every_machine_is_in_the_table() -> None:
-    [mark] = [m for m in test_machines.pytestmark if m.name == "parametrize"]  # type: ignore[attr-defined]
+    [mark] = [m for m in test_machines.pytestmark if m.name == "parametrize"]
     assert {case[0] for case in mark.args[1]} == {folder.name for folder in MACHINES.iterdir() if folder.is_dir()}
 
 
@@ -182,6 +184,21 @@ def test_fabric_manager_that_does_not_run(host: Host, unit: str, active: bool, i
     host.plays("h100x8").says(FABRIC, unit)
     found = host.facts()["fabric_manager"]
     assert (found["needed"], found["active"], found["installed"]) == (True, active, installed)
+
+
+def test_the_fabric_of_a_virtual_machine(host: Host) -> None:
+    """The fabric is set up by the machine outside; there is no switch and no manager inside."""
+    facts = host.plays("h200x2").facts()
+    assert facts["fabric_manager"]["needed"] is True
+    assert {(gpu["fabric_state"], gpu["fabric_status"]) for gpu in facts["gpus"]} == {("Completed", "Success")}
+    assert facts["topology"]["links"]["GPU0"] == {"GPU1": "NV18"}
+
+
+def test_what_the_driver_makes_without_a_switch(host: Host) -> None:
+    """Seen on a machine with one H200 and no NVSwitch."""
+    host.plays("h200").write("/proc/driver/nvidia-nvswitch/permissions")
+    host.write("/dev/nvidia-nvswitchctl")
+    assert host.facts()["fabric_manager"]["needed"] is False
 
 
 def test_no_nvswitch_needs_no_fabric_manager(host: Host) -> None:
@@ -224,6 +241,13 @@ def test_a_tool_that_says_nothing(host: Host) -> None:
     host.says("nvidia-smi", "", 139)
     facts = host.facts()
     assert (facts["available"], facts["reason"]) == (False, "nvidia-smi ended with status 139 and said nothing")
+
+
+def test_a_tool_that_hangs_is_not_waited_for_again(host: Host) -> None:
+    host.says("nvidia-smi -q -x", "", 124)
+    facts = host.facts()
+    assert (facts["available"], facts["reason"]) == (False, "nvidia-smi did not end within 60 s")
+    assert [command for command in host.asked if command.startswith("nvidia-smi")] == ["nvidia-smi -q -x"]
 
 
 def test_a_bare_host(host: Host) -> None:
