@@ -164,7 +164,7 @@ def why_not(archived: Iterable[ArchivedImage], ref: str) -> str:
 
 
 def _full_name(name: str) -> str:
-    """A tag as Docker completes it: docker.io/library/debian:latest of debian."""
+    """A name as Docker completes it: docker.io/library/debian and the tag latest, of debian."""
     head, slash, tail = name.partition("/")
     if not slash:
         name = f"docker.io/library/{name}"
