@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from ansible.errors import AnsibleFilterError
-from ansible_collections.tandem.vllm.plugins.module_utils import gpu_host
+from ansible_collections.tandem.vllm.plugins.module_utils.gpu_host import judge as gpu_host
 from ansible_collections.tandem.vllm.plugins.module_utils.placement import Placement, plain
 
 HEADLINE = "The host is not fit for its replicas"

@@ -34,7 +34,7 @@ _value:
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from ansible_collections.tandem.vllm.plugins.module_utils.nginx_settings import problems_of
+from ansible_collections.tandem.vllm.plugins.module_utils.nginx.settings import problems_of
 
 
 def nginx_gateway_problems(settings: Mapping[str, Any]) -> list[str]:

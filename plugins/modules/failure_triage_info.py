@@ -121,7 +121,7 @@ summary:
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.tandem.vllm.plugins.module_utils import triage
+from ansible_collections.tandem.vllm.plugins.module_utils.triage import engine as triage
 
 ARGUMENTS: dict[str, Any] = {
     "text": {"type": "str"},

@@ -444,7 +444,7 @@ packages:
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.tandem.vllm.plugins.module_utils import gpu_facts
+from ansible_collections.tandem.vllm.plugins.module_utils.gpu import facts as gpu_facts
 from ansible_collections.tandem.vllm.plugins.module_utils.host.docker import tolerant
 from ansible_collections.tandem.vllm.plugins.module_utils.host.gpus import GpuHost
 

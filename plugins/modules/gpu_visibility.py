@@ -205,7 +205,7 @@ from dataclasses import asdict
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.tandem.vllm.plugins.module_utils import gpu_visibility as pure
+from ansible_collections.tandem.vllm.plugins.module_utils.gpu import visibility as pure
 from ansible_collections.tandem.vllm.plugins.module_utils.host.docker import Docker, Runner, limited, tolerant
 
 # The host's own nvidia-smi hangs with a GPU that no longer answers.

@@ -67,8 +67,8 @@ validated:
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.tandem.vllm.plugins.module_utils import nginx_files
 from ansible_collections.tandem.vllm.plugins.module_utils.host.nginx import Instance, NginxError
+from ansible_collections.tandem.vllm.plugins.module_utils.nginx import files as nginx_files
 from ansible_collections.tandem.vllm.plugins.module_utils.placement import GATEWAY_UNIT
 
 ARGUMENTS = {

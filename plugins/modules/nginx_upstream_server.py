@@ -83,9 +83,9 @@ reloaded:
 import os
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.tandem.vllm.plugins.module_utils import nginx_files
 from ansible_collections.tandem.vllm.plugins.module_utils.host.nginx import Instance, NginxError
-from ansible_collections.tandem.vllm.plugins.module_utils.nginx_upstreams import (
+from ansible_collections.tandem.vllm.plugins.module_utils.nginx import files as nginx_files
+from ansible_collections.tandem.vllm.plugins.module_utils.nginx.upstreams import (
     LastServerError,
     UnknownReplicaError,
     servers,

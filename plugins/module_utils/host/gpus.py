@@ -10,9 +10,11 @@ import os
 from collections.abc import Iterable
 from typing import Any
 
-from ansible_collections.tandem.vllm.plugins.module_utils import docker_facts, driver_files, gpu_facts, smi_text
-from ansible_collections.tandem.vllm.plugins.module_utils.gpu_facts import Source
+from ansible_collections.tandem.vllm.plugins.module_utils.gpu import docker_facts, driver_files
+from ansible_collections.tandem.vllm.plugins.module_utils.gpu import facts as gpu_facts
+from ansible_collections.tandem.vllm.plugins.module_utils.gpu.facts import Source
 from ansible_collections.tandem.vllm.plugins.module_utils.host.docker import TIMED_OUT, Runner, limited
+from ansible_collections.tandem.vllm.plugins.module_utils.smi import text as smi_text
 
 LIBRARY_FOLDERS = (
     "/usr/lib/x86_64-linux-gnu",

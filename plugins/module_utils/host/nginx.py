@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from ansible_collections.tandem.vllm.plugins.module_utils.host.docker import Runner
-from ansible_collections.tandem.vllm.plugins.module_utils.nginx_files import (
+from ansible_collections.tandem.vllm.plugins.module_utils.nginx.files import (
     MAIN,
     complaint,
     moved,

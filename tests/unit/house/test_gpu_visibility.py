@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 import yaml
-from ansible_collections.tandem.vllm.plugins.module_utils import gpu_visibility
+from ansible_collections.tandem.vllm.plugins.module_utils.gpu import visibility as gpu_visibility
 from ansible_collections.tandem.vllm.tests.unit.house.tree import ROOT
 
 TASK = yaml.safe_load((ROOT / "roles/vllm_server/tasks/container.yml").read_text())[0]

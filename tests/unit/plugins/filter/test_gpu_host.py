@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from ansible.errors import AnsibleFilterError
 from ansible_collections.tandem.vllm.plugins.filter.gpu_host import FilterModule
-from ansible_collections.tandem.vllm.plugins.module_utils import gpu_host
+from ansible_collections.tandem.vllm.plugins.module_utils.gpu_host import judge as gpu_host
 from ansible_collections.tandem.vllm.plugins.module_utils.placement import Model, Node, Placement, Replica, Service
 
 FILTERS = FilterModule().filters()

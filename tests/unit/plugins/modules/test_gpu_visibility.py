@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 from ansible.module_utils.testing import patch_module_args
-from ansible_collections.tandem.vllm.plugins.module_utils.gpu_visibility import TOLD
+from ansible_collections.tandem.vllm.plugins.module_utils.gpu.visibility import TOLD
 from ansible_collections.tandem.vllm.plugins.modules import gpu_visibility
 from ansible_collections.tandem.vllm.plugins.modules.gpu_visibility import main
 

@@ -14,6 +14,13 @@ from ansible_collections.tandem.vllm.plugins.module_utils.placement import Place
 from ansible_collections.tandem.vllm.plugins.modules.placement import main
 
 IMAGE = "sha256:" + "ab" * 32
+NODE = {
+    "address": "10.0.0.1",
+    "gpus": ["0", "1"],
+    "gpu_model": None,
+    "gpu_memory_gib": None,
+    "gpu_access": "nvidia",
+}
 KEY = "sk-Client-Alice-0001"
 
 
@@ -45,7 +52,7 @@ def test_placement(capsys: pytest.CaptureFixture[str]) -> None:
     assert result["placement"] == {
         "environment": "site",
         "lab": False,
-        "nodes": {"gpu1": {"address": "10.0.0.1", "gpus": ["0", "1"]}},
+        "nodes": {"gpu1": NODE},
         "services": [
             {
                 "name": "chat",
