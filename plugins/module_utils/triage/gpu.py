@@ -4,7 +4,7 @@
 """Failures of drivers, GPUs, the container toolkit and Docker's way to them, and the words that tell of each.
 
 Spellings are those of nvidia-smi, NVML, CUDA, PyTorch, vLLM, the kernel module, libnvidia-container, the container
-toolkit, Docker, containerd and Podman from 2016 on. In phrases blanks mean nothing (see triage_text.phrase).
+toolkit, Docker, containerd and Podman from 2016 on. In phrases blanks mean nothing (see text.phrase).
 Texts are in tests/fixtures/triage/gpu, a file for each failure; a test holds that every phrase has one.
 """
 

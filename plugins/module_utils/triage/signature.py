@@ -46,7 +46,7 @@ class Kind:
 class Signature:
     """Words that tell of a failure.
 
-    phrases: any of them (see triage_text.phrase); needs: phrases that must be there as well, all of them; unless:
+    phrases: any of them (see text.phrase); needs: phrases that must be there as well, all of them; unless:
     phrases none of which may be there; when: a rule on numbers that a phrase cannot express.
     checks: commands that decide, where the words alone do not. advice, next_command: instead of the kind's.
     last_resort: told only where nothing else was found, because these words follow from most other failures too.
