@@ -199,7 +199,6 @@ seconds:
 
 import os
 import signal
-import sys
 import uuid
 from dataclasses import asdict
 from typing import Any
@@ -261,7 +260,7 @@ def probe(run: Runner, params: dict[str, Any], check_mode: bool, result: dict[st
 
 def end(_signal: int, _frame: object) -> None:
     """End in the ordinary way, so that what was started is removed."""
-    sys.exit(1)
+    raise SystemExit(1)
 
 
 def main() -> None:

@@ -145,7 +145,8 @@ def name_gpus(gpus: Iterable[Facts], processes: Iterable[Facts]) -> None:
             by_uuid = entry["gpu_uuid"] is not None and (
                 entry["gpu_uuid"] == gpu["uuid"] or entry["gpu_uuid"] in [d["uuid"] for d in gpu["mig_devices"]]
             )
-            if by_uuid or (entry["gpu_uuid"] is None and entry["gpu_index"] == gpu["index"] is not None):
+            by_index = gpu["index"] is not None and entry["gpu_index"] == gpu["index"]
+            if by_uuid or (entry["gpu_uuid"] is None and by_index):
                 entry["gpu_index"] = gpu["index"]
                 entry["gpu_uuid"] = entry["gpu_uuid"] or gpu["uuid"]
 

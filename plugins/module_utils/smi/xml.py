@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import re
-import xml.etree.ElementTree as ElementTree
+from xml.etree import ElementTree
 
 from ansible_collections.tandem.vllm.plugins.module_utils.smi import tree as smi_tree
 from ansible_collections.tandem.vllm.plugins.module_utils.smi import values as smi_values

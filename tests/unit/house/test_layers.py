@@ -18,7 +18,7 @@ PURE = {
     "__future__", "abc", "base64", "bisect", "collections", "copy", "dataclasses", "datetime", "decimal",
     "difflib", "enum", "fractions", "functools", "hashlib", "hmac", "ipaddress", "itertools", "json", "math",
     "numbers", "operator", "re", "shlex", "statistics", "string", "struct", "textwrap", "typing", "unicodedata",
-    "urllib.parse", "uuid", "xml.etree.ElementTree",
+    "urllib.parse", "uuid", "xml.etree",
 }
 # fmt: on
 IMPURE_CALLS = {"open", "input", "print", "exec", "eval", "__import__"}

@@ -170,7 +170,7 @@ def test_names_of_containers() -> None:
 def test_cdi_specifications() -> None:
     as_json = json.dumps({"kind": "nvidia.com/gpu", "devices": [{"name": "1"}], "mounts": "libcuda.so.570.1.2"})
     other = "kind: example.com/nic\ndevices:\n- name: eth0\n"
-    assert docker_facts.parse_specs([fixture("cdi_nvidia.yaml")]) == (
+    assert docker_facts.parse_specs([fixture("cdi_nvidia.txt")]) == (
         ["nvidia.com/gpu=0", "nvidia.com/gpu=all"],
         "580.159.04",
     )

@@ -325,7 +325,7 @@ def test_kernel_log(host: Host, journal: str | None, ring: str | None, read: boo
 
 def test_docker_and_the_way_to_the_gpus(host: Host) -> None:
     host.plays("h200").says(DOCKER_INFO, json.dumps(INFO), 0, "WARNING: no swap limit")
-    host.write("/etc/cdi/nvidia.yaml", (FIXTURES / "smi" / "cdi_nvidia.yaml").read_text())
+    host.write("/etc/cdi/nvidia.yaml", (FIXTURES / "smi" / "cdi_nvidia.txt").read_text())
     host.write("/etc/cdi/README", "kind: nvidia.com/gpu\ndevices:\n- name: none\n")
     host.write("/usr/bin/nvidia-container-runtime-hook")
     (host.root / "usr/bin/nvidia-container-runtime-hook").chmod(0o755)
