@@ -105,6 +105,28 @@ def test_a_second_run_changes_nothing() -> None:
     print(f"second run: {run.seconds:.1f} s")
 
 
+def test_preflight_passes_nothing_that_it_did_not_check() -> None:
+    run = good(playbook("playbooks/preflight.yml"))
+    assert set(run.changed.values()) == {0}, run.changed
+    print(f"preflight: {run.seconds:.1f} s")
+    for node in NODES:
+        table = run.output.split(f"{node}: ", 1)[1]
+        assert re.search(r"^gpu_count +not checked +CPU lab mode", table, re.MULTILINE)
+        assert re.search(r"^docker +passed ", table, re.MULTILINE)
+    path = re.search(r"JSON: (\S+\.json)", run.output)
+    assert path
+    with open(path[1], encoding="utf-8") as stream:
+        record = json.load(stream)
+    for node in NODES:
+        states = {check["id"]: check["state"] for check in record["checks"][node]}
+        assert (states["driver_loaded"], states["container_gpus"], states["disk_model"]) == (
+            "not_checked",
+            "not_checked",
+            "passed",
+        )
+        assert record["measured"][node]["gpus"]["reason"] == "nvidia-smi is not installed"
+
+
 def test_acceptance_leaves_evidence() -> None:
     run = good(playbook("playbooks/accept.yml"))
     path = re.search(r"evidence: (\S+\.json)", run.output)
