@@ -38,9 +38,12 @@ LIMIT_KEYS = ("shm_size", "memory", "cpus")
 REPLICA_KEYS = ("name", "nodes", "tensor_parallel", "pipeline_parallel", "executor", "port", "gpus")
 GPU_KEYS = ("count", "ids", "model", "memory_gib", "access")
 IMAGE_KEYS = ("ref", "archive")
+RAY_KEYS = ("version", "extras")
 API_KEY_KEYS = ("name", "key")
 OWNED_ENVIRONMENT = {"VLLM_API_KEY": "tandem_engine_api_key", "CUDA_VISIBLE_DEVICES": "tandem_gpus"}
 
+EXACT_VERSION = re.compile(r"\d+(\.\d+)+[A-Za-z0-9.+]*")
+EXTRA = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 PINNED_IMAGE = re.compile(r"(\S+@)?sha256:[0-9a-f]{64}")
 
 
@@ -51,6 +54,8 @@ class Contract:
     nodes, gateways: {name, address, gpus | port} per host of tandem_nodes and tandem_gateway.
     inventory_hosts: every host name of the inventory. Keys come as their states (api_keys.py): a contract holds no
     secret. archive_exists: whether image.archive is a file on the control node; None where none is named.
+    bundle: folder of the offline bundle, ray: the Ray that its wheels bring into the image; None where there is none.
+    bundle_exists: whether that folder has a manifest.
     """
 
     topology: str
@@ -64,6 +69,9 @@ class Contract:
     api_keys: Any
     engine_api_key: Any
     archive_exists: bool | None = None
+    bundle: Any = None
+    ray: Any = None
+    bundle_exists: bool | None = None
 
 
 def read_contract(contract: Contract) -> tuple[Placement | None, Problems]:
@@ -83,6 +91,7 @@ class _Reader:
         problems.kind("tandem_environment", c.environment, "name")
         problems.kind("tandem_lab", c.lab, "boolean")
         self.image()
+        self.bundle()
         self.keys()
         nodes = self.nodes()
         self.gateways()
@@ -118,6 +127,24 @@ class _Reader:
             self.problems.add(
                 "tandem_image.archive", image.get("archive"), wanted, "Correct the path, or 'docker save' it"
             )
+
+    def bundle(self) -> None:
+        c, problems = self.contract, self.problems
+        if c.bundle is not None:
+            remedy = "Name the folder that playbooks/bundle.yml wrote"
+            if problems.kind("tandem_bundle", c.bundle, "text", remedy) and c.bundle_exists is False:
+                wanted = "must be a folder on the control node that holds a manifest.json"
+                problems.add("tandem_bundle", c.bundle, wanted, remedy)
+        if c.ray is None or not problems.mapping("tandem_ray", c.ray, RAY_KEYS, required=["version"]):
+            return
+        version, extras = c.ray["version"], c.ray.get("extras") or []
+        if not isinstance(version, str) or not EXACT_VERSION.fullmatch(version):
+            problems.add("tandem_ray.version", version, "must be one exact version", "Write it as '2.54.0', in quotes")
+        if not isinstance(extras, (list, tuple)) or not all(isinstance(e, str) and EXTRA.fullmatch(e) for e in extras):
+            problems.add("tandem_ray.extras", extras, "must be a list of Ray's extras", "Write it as [default]")
+        if c.bundle is None:
+            wanted = "is required with tandem_ray: its wheels come from there"
+            problems.add("tandem_bundle", None, wanted, "Make a bundle with playbooks/bundle.yml, or leave out tandem_ray")
 
     def keys(self) -> None:
         c, problems = self.contract, self.problems

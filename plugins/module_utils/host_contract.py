@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -39,8 +39,14 @@ class HostFacts:
     listeners: Mapping[int, Listener] = field(default_factory=dict)
 
 
-def judge_node(placement: Placement, node: str, facts: HostFacts, image: Mapping[str, Any]) -> Problems:
-    """Problems of a host of tandem_nodes."""
+def judge_node(
+    placement: Placement,
+    node: str,
+    facts: HostFacts,
+    image: Mapping[str, Any],
+    models_to_come: Collection[str] = (),
+) -> Problems:
+    """Problems of a host of tandem_nodes. models_to_come: model directories that need not be there yet."""
     problems = Problems()
     _common(problems, node, placement.nodes[node].address, facts)
     if facts.docker_error:
@@ -50,7 +56,9 @@ def judge_node(placement: Placement, node: str, facts: HostFacts, image: Mapping
         remedy = "Set tandem_image.archive to a 'docker save' archive on the control node, or load the image there"
         problems.add(f"{node}: tandem_image.ref", image["ref"], "no such image on the node", remedy)
     for service, replica in placement.on_node(node):
-        _model(problems, node, service, replica, facts.models.get(service.model.path))
+        found = facts.models.get(service.model.path)
+        if isinstance(found, Mapping) or service.model.path not in models_to_come:
+            _model(problems, node, service, replica, found)
         _port(problems, node, f"tandem_services[{service.name}].port", replica.port, facts)
     return problems
 

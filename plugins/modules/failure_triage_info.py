@@ -12,13 +12,16 @@ short_description: Name the known failures that a log or an error message tells 
 version_added: 0.1.0
 description:
   - Reads texts of any kind, also several at once - logs of an engine or of Docker, error messages of containers, the
-    kernel log, outputs of C(nvidia-smi) - and names the causes that it knows, each with the line that shows it, what
-    to do, and one command to go on with.
+    kernel log, outputs of C(nvidia-smi), of C(pip) and C(uv), listings of a wheelhouse - and names the causes that it
+    knows, each with the line that shows it, what to do, and one command to go on with.
   - Escapes, colours, prefixes of loggers and lines that a terminal has broken hide nothing.
   - Where several causes are found, one that brings another about comes before it. Where the words alone do not
     decide, the cause says which commands would.
-  - It knows failures of the driver, of GPUs, of the NVIDIA Container Toolkit and of Docker's way to the GPUs. A text
-    that tells of none of them gives an empty list.
+  - It knows failures of the driver, of GPUs, of the NVIDIA Container Toolkit and of Docker's way to the GPUs.
+  - It knows failures of wheels - a wheel that asks for a newer glibc or is for another Python or platform, a hash that
+    does not match, a source archive in the wheelhouse, a package that another one requires and that is not there. What
+    the text says of the target (Python, machine, glibc or distribution) is compared with the names of the wheels.
+  - A text that tells of none of them gives an empty list.
   - Looks at nothing but what it is given, so a machine that cannot be reached can be judged by what its users sent.
 author:
   - The Tandem contributors (@tandem)

@@ -29,6 +29,11 @@ options:
     description: The vLLM image (C(tandem_image)).
     type: dict
     required: true
+  models_to_come:
+    description: Model directories that need not be there, as their files are sent later.
+    type: list
+    elements: str
+    default: []
   gateway:
     description: Where the gateway listens on this host, with C(address) and C(port); left out on hosts that are none.
     type: dict
@@ -70,6 +75,7 @@ ARGUMENTS = {
     "placement": {"type": "dict", "required": True},
     "host": {"type": "str", "required": True},
     "image": {"type": "dict", "required": True},
+    "models_to_come": {"type": "list", "elements": "str", "default": []},
     "gateway": {"type": "dict"},
 }
 
@@ -86,7 +92,7 @@ def main() -> None:
             image["ref"], [s.model.path for s, _r in here], {r.port: r.container for _s, r in here}
         )
         image_present = facts.image_present
-        problems.found += judge_node(placement, host, facts, image).found
+        problems.found += judge_node(placement, host, facts, image, module.params["models_to_come"]).found
     if gateway:
         facts = machine.gateway_facts(gateway["port"], GATEWAY_UNIT)
         problems.found += judge_gateway(host, gateway["address"], gateway["port"], facts).found

@@ -8,12 +8,19 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 ---
 module: image_load
-short_description: Bring a Docker image onto a host from an archive on the control node
+short_description: Bring a Docker image onto a host from an archive
 version_added: 0.1.0
 description:
-  - Does nothing when the host has the image. Otherwise copies the archive over, loads it, checks that the image asked
+  - Does nothing when the host has the image. Otherwise brings the archive over, loads it, checks that the image asked
     for is there, and removes the copy.
-  - Shows how far the load is; C(docker load) itself is silent.
+  - The archive travels in pieces of 64 MiB over the connection that Ansible has, each checked by its SHA-256 on the
+    host, and is fed to C(docker load) piece by piece. When the transfer breaks off, or the playbook is ended, the next
+    run sends what is missing. A load that is going on is waited for, not begun again.
+  - An archive compressed with zstd is decompressed on the host; by the control node while it sends, where the host has
+    no C(zstd). Docker itself reads gzip, bzip2 and xz.
+  - Before anything is sent, the disks are compared with what the image needs, in C(/var/tmp) for the pieces and in
+    Docker's folder for the image.
+  - Shows how far transfer and load are; C(docker load) itself is silent.
 author:
   - The Tandem contributors (@tandem)
 options:
@@ -26,6 +33,18 @@ options:
       - Archive on the control node, as C(docker save) writes it, compressed or not.
       - Without it a missing image is an error.
     type: path
+  shared:
+    description:
+      - The archive is read where it lies on the host, on a file system that the hosts share, say. Nothing is sent.
+      - O(archive) is its path on the host then. One compressed with zstd needs C(zstd) on the host.
+    type: bool
+    default: false
+  checksum:
+    description:
+      - SHA-256 of the archive as C(docker save) wrote it; of the tar in it where it is compressed with zstd. It is
+        compared while Docker reads, and of an archive with another one nothing is loaded.
+      - An image given by its id is compared with that by Docker, in any case.
+    type: str
   timeout:
     description: Longest time the load may take, in seconds.
     type: int
@@ -33,15 +52,20 @@ options:
   step:
     description: Used between the parts of this action; leave it alone.
     type: str
-    choices: [look, start, poll]
+    choices: [look, prepare, start, poll]
     default: look
-  path:
+  pieces:
     description: Used between the parts of this action; leave it alone.
-    type: path
+    type: int
+    default: 0
+  decompress:
+    description: Used between the parts of this action; leave it alone.
+    type: bool
+    default: false
 attributes:
   check_mode:
     support: full
-    description: Says whether the image would be loaded.
+    description: Says whether the image would be loaded, and what would prevent it.
   diff_mode:
     support: none
     description: An image is there or not.
@@ -55,6 +79,13 @@ EXAMPLES = r"""
   tandem.vllm.image_load:
     ref: sha256:5e0f0e2bb3e4a9d0c8f3b0a5a8c4c6b1d2e3f405162738495a6b7c8d9eafb0c1
     archive: /srv/images/vllm-openai-0.25.1.tar
+
+- name: Load it from a share that every node has mounted
+  tandem.vllm.image_load:
+    ref: sha256:5e0f0e2bb3e4a9d0c8f3b0a5a8c4c6b1d2e3f405162738495a6b7c8d9eafb0c1
+    archive: /mnt/bundle/images/5e0f0e2bb3e4.tar.zst
+    shared: true
+    checksum: 0c8f3b0a5a8c4c6b1d2e3f405162738495a6b7c8d9eafb0c15e0f0e2bb3e4a9d
 """
 
 RETURN = r"""
@@ -64,79 +95,56 @@ image_id:
   type: str
 """
 
-import os
 import re
+import sys
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.tandem.vllm.plugins.module_utils.host.docker import Docker
+from ansible_collections.tandem.vllm.plugins.module_utils.host.image_store import ImageStore, StoreError
 
 ARGUMENTS: dict[str, Any] = {
     "ref": {"type": "str", "required": True},
     "archive": {"type": "path"},
+    "shared": {"type": "bool", "default": False},
+    "checksum": {"type": "str"},
     "timeout": {"type": "int", "default": 3600},
-    "step": {"type": "str", "choices": ["look", "start", "poll"], "default": "look"},
-    "path": {"type": "path"},
+    "step": {"type": "str", "choices": ["look", "prepare", "start", "poll"], "default": "look"},
+    "pieces": {"type": "int", "default": 0},
+    "decompress": {"type": "bool", "default": False},
 }
-# The load runs as a transient unit, so that it outlives a lost connection.
-UNIT = "%s.load.service"
 
 
-def position(pid: str, path: str) -> int | None:
-    """Bytes of the file at `path` that process `pid` has read; None when it does not hold the file open."""
-    folder = f"/proc/{pid}/fd"
-    try:
-        for descriptor in os.listdir(folder):
-            if os.readlink(os.path.join(folder, descriptor)) == path:
-                with open(f"/proc/{pid}/fdinfo/{descriptor}", encoding="ascii") as stream:
-                    found = re.search(r"pos:\s+(\d+)", stream.read())
-                    return int(found.group(1)) if found else None
-    except OSError:  # the process has ended meanwhile: the next look sees that
-        pass
-    return None
-
-
-def start(module: AnsibleModule, unit: str, path: str) -> None:
-    """Start loading in the background."""
-    docker = module.get_bin_path("docker", required=True)
-    # A load that failed earlier leaves its unit behind, failed.
-    module.run_command(["systemctl", "reset-failed", unit])
-    module.run_command(
-        ["systemd-run", "--quiet", "--unit", unit, "--property=RemainAfterExit=yes", docker, "load", "--input", path],
-        check_rc=True,
-    )
-
-
-def poll(module: AnsibleModule, unit: str, path: str) -> dict[str, Any]:
-    """How far the load is: {running, percent} and, when it failed, {error}."""
-    _status, out, _err = module.run_command(
-        ["systemctl", "show", unit, "--property=MainPID,ActiveState,SubState,Result"]
-    )
-    shown = dict(line.split("=", 1) for line in out.splitlines() if "=" in line)
-    if shown.get("ActiveState") == "failed":
-        _status, log, _err = module.run_command(["journalctl", "--unit", unit, "--lines", "3", "--output", "cat"])
-        return {"running": False, "error": log.strip() or shown.get("Result", "unknown")}
-    if shown.get("SubState") == "running":
-        read = position(shown["MainPID"], path)
-        # Docker's client reads the archive first, then closes it and waits for the engine to unpack the layers.
-        percent = 100 if read is None else 100 * read // (os.path.getsize(path) or 1)
-        return {"running": True, "percent": percent}
-    module.run_command(["systemctl", "stop", unit])
-    return {"running": False, "percent": 100}
+def run_step(module: AnsibleModule, store: ImageStore, there: bool) -> dict[str, Any]:
+    """What a step adds to the result. there: whether the host has the image."""
+    params = module.params
+    shared = params["archive"] if params["shared"] else None
+    if params["step"] == "prepare":
+        return store.prepare(shared, module.get_bin_path("zstd"), sys.executable, write=not module.check_mode)
+    if params["step"] == "start":
+        zstd = module.get_bin_path("zstd", required=True) if params["decompress"] else None
+        docker = module.get_bin_path("docker", required=True)
+        store.start(shared, params["pieces"], sys.executable, docker, zstd, params["checksum"])
+    elif params["step"] == "poll":
+        return store.poll(shared)
+    elif there and not module.check_mode:
+        # Of a run that was ended while Docker loaded.
+        store.clear()
+    return {}
 
 
 def main() -> None:
     """Run the module."""
     module = AnsibleModule(argument_spec=ARGUMENTS, supports_check_mode=True)
     params = module.params
-    result: dict[str, Any] = {"image_id": Docker(module.run_command).image_id(params["ref"])}
-    if params["step"] != "look":
-        unit = UNIT % os.path.basename(params["path"])
-        if params["step"] == "start":
-            start(module, unit, params["path"])
-        else:
-            result.update(poll(module, unit, params["path"]))
-    module.exit_json(changed=False, **result)
+    if params["checksum"] and not re.fullmatch("[0-9a-f]{64}", params["checksum"]):
+        module.fail_json(msg=f"checksum is {params['checksum']}: must be a SHA-256, 64 lower case hexadecimal digits")
+    image_id = Docker(module.run_command).image_id(params["ref"])
+    try:
+        added = run_step(module, ImageStore(module.run_command, params["ref"]), image_id is not None)
+    except StoreError as error:
+        module.fail_json(msg=str(error))
+    module.exit_json(changed=False, image_id=image_id, **added)
 
 
 if __name__ == "__main__":

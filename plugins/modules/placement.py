@@ -35,6 +35,16 @@ options:
   services:
     description: The services (C(tandem_services)).
     type: raw
+  bundle:
+    description: Folder of the offline bundle on the control node (C(tandem_bundle)).
+    type: raw
+  bundle_is_made:
+    description: Whether that folder must hold a bundle already; false for the playbook that makes it.
+    type: bool
+    default: true
+  ray:
+    description: The Ray that the image is to have (C(tandem_ray)), with C(version) and C(extras).
+    type: raw
   nodes:
     description: The hosts of the group C(tandem_nodes), each with C(name), C(address) and C(gpus).
     type: list
@@ -118,6 +128,9 @@ ARGUMENTS: dict[str, Any] = {
     "lab": {"type": "raw", "default": False},
     "image": {"type": "raw"},
     "services": {"type": "raw"},
+    "bundle": {"type": "raw"},
+    "bundle_is_made": {"type": "bool", "default": True},
+    "ray": {"type": "raw"},
     "nodes": {"type": "list", "elements": "dict", "default": []},
     "gateways": {"type": "list", "elements": "dict", "default": []},
     "inventory_hosts": {"type": "list", "elements": "str", "default": []},
@@ -133,7 +146,11 @@ def main() -> None:
     image = module.params["image"]
     archive = image.get("archive") if isinstance(image, Mapping) else None
     archive_exists = (isinstance(archive, str) and os.path.isfile(archive)) if archive else None
-    contract = Contract(archive_exists=archive_exists, **module.params)
+    stated = {name: value for name, value in module.params.items() if name != "bundle_is_made"}
+    bundle, bundle_exists = stated["bundle"], None
+    if module.params["bundle_is_made"] and isinstance(bundle, str):
+        bundle_exists = os.path.isfile(os.path.join(bundle, "manifest.json"))
+    contract = Contract(archive_exists=archive_exists, bundle_exists=bundle_exists, **stated)
     placement, problems = read_contract(contract)
     if placement is None:
         module.fail_json(

@@ -9,11 +9,13 @@ Order: by confidence; then what stands first in the text; and then every cause b
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from ansible_collections.tandem.vllm.plugins.module_utils.triage import gpu as triage_gpu
+from ansible_collections.tandem.vllm.plugins.module_utils.triage import pip as triage_pip
 from ansible_collections.tandem.vllm.plugins.module_utils.triage.signature import (
     CONFIDENCES,
     LOW,
@@ -24,7 +26,7 @@ from ansible_collections.tandem.vllm.plugins.module_utils.triage.signature impor
 )
 from ansible_collections.tandem.vllm.plugins.module_utils.triage.text import Hit, Text
 
-FAMILIES: tuple[Family, ...] = (triage_gpu.FAMILY,)
+FAMILIES: tuple[Family, ...] = (triage_gpu.FAMILY, triage_pip.FAMILY)
 
 
 @dataclass(frozen=True)
@@ -104,7 +106,9 @@ def _match(case: Case, signature: Signature) -> Hit | None:
         return None
     if signature.when and not signature.when(case):
         return None
-    return min(hits, key=lambda hit: hit.start)
+    first = min(hits, key=lambda hit: hit.start)
+    shown = signature.shown_by(case) if signature.shown_by else None
+    return (case.text.find(re.escape(shown)) if shown else None) or first
 
 
 def _roots_first(ranked: list[_Found]) -> list[_Found]:

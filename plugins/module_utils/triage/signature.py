@@ -47,7 +47,8 @@ class Signature:
     """Words that tell of a failure.
 
     phrases: any of them (see text.phrase); needs: phrases that must be there as well, all of them; unless:
-    phrases none of which may be there; when: a rule on numbers that a phrase cannot express.
+    phrases none of which may be there; when: a rule on numbers that a phrase cannot express; shown_by: the words to
+    show as the evidence, where a rule knows better than the phrases.
     checks: commands that decide, where the words alone do not. advice, next_command: instead of the kind's.
     last_resort: told only where nothing else was found, because these words follow from most other failures too.
     """
@@ -58,6 +59,7 @@ class Signature:
     needs: tuple[str, ...] = ()
     unless: tuple[str, ...] = ()
     when: Callable[[Case], bool] | None = None
+    shown_by: Callable[[Case], str | None] | None = None
     checks: tuple[str, ...] = ()
     advice: str | None = None
     next_command: str | None = None

@@ -15,11 +15,16 @@ import functools
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 # Longer lines (a whole log in one JSON string) are shown as a part round the hit, in characters.
 LONGEST_EVIDENCE = 1000
 # A message over more lines than this is no message, but a chance meeting of words.
 MOST_LINES = 6
+# No terminal is narrower, in characters: where no line is longer, none was broken.
+NARROWEST_TERMINAL = 40
+# Nor is a line broken into more: a log may have lines of one width throughout.
+MOST_ROWS = 60
 
 ESCAPED_NEWLINE = re.compile(r"\\+r?\\*n|\r\n?|\n")
 ESCAPED_CODE = re.compile(r"\\+(?:u|x)00([0-9a-fA-F]{2})|\\+x([0-9a-fA-F]{2})|\\+u([0-9a-fA-F]{4})|\\+033")
@@ -85,10 +90,11 @@ class Hit:
 
 @dataclass(frozen=True)
 class Line:
-    """original: as handed in, trimmed; clean: without escapes, colours and prefixes."""
+    """original: as handed in, trimmed; clean: without escapes, colours and prefixes; width: on screen, characters."""
 
     original: str
     clean: str
+    width: int
 
 
 def readable(raw: str) -> str:
@@ -124,16 +130,21 @@ def split(text: str) -> Iterator[Line]:
         clean = readable(raw)
         if JSON_TAIL.match(clean):
             continue
+        width = len(clean)
         clean = without_prefix(clean)
         # What remains after the last escaped newline of a nested message is only its closing quotes.
         if clean.strip("\"'\\:}]) ") or not original:
-            yield Line(original, clean)
+            yield Line(original, clean, width)
 
 
 class Text:
-    """A text to look for phrases in. flat: all of it with single blanks; squeezed: without any white space."""
+    """A text to look for phrases in. flat: all of it with single blanks; squeezed: without any white space.
+
+    worked_out: what rules found in it, by their name, so that each reads a long text once.
+    """
 
     def __init__(self, text: str) -> None:
+        self.worked_out: dict[str, Any] = {}
         self.lines = list(split(text))
         squeezed = ["" if LOOKS_FOR.search(line.clean) else "".join(line.clean.split()) for line in self.lines]
         # A phrase within one line, with line ends to anchor at; and one that goes on in the next lines.
@@ -145,6 +156,20 @@ class Text:
         self._joined_starts = _starts(parts, 0)
         # With single blanks, for facts: numbers beside each other stay apart.
         self.flat = " ".join(" ".join(KERNEL_PREFIX.sub("", line.clean, count=1).split()) for line in self.lines)
+
+    @functools.cached_property
+    def rejoined(self) -> list[str]:
+        """The clean lines, those that a terminal of fixed width has broken in one again.
+
+        A guess, for names that must stay whole: the longest lines are taken for broken ones, and a blank may be lost.
+        """
+        widest = max((line.width for line in self.lines), default=0)
+        rows: list[list[str]] = [[]]
+        for line in self.lines:
+            rows[-1].append(line.clean)
+            if line.width < max(widest, NARROWEST_TERMINAL) or len(rows[-1]) == MOST_ROWS:
+                rows.append([])
+        return ["".join(row) for row in rows]
 
     def find(self, pattern: str) -> Hit | None:
         """The first place of a phrase; None where there is none."""

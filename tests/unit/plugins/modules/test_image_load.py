@@ -4,140 +4,151 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import pytest
 from ansible.module_utils.basic import AnsibleModule
 from ansible.module_utils.testing import patch_module_args
+from ansible_collections.tandem.vllm.plugins.module_utils.host.image_store import StoreError
 from ansible_collections.tandem.vllm.plugins.modules import image_load
-from ansible_collections.tandem.vllm.plugins.modules.image_load import main, position
 
 REF = "vllm:1"
-REMOTE = "/var/tmp/tandem-vllm.tar"  # noqa: S108 - a path to be named, not used
-UNIT = "tandem-vllm.tar.load.service"
+SHA256 = "ab" * 32
 LOOK = ["docker", "image", "inspect", "--format", "{{.Id}}", REF]
 
 
-def run(capsys: pytest.CaptureFixture[str], arguments: dict[str, Any]) -> tuple[int, dict[str, Any]]:
-    with patch_module_args(arguments), pytest.raises(SystemExit) as ended:
-        main()
-    return int(ended.value.code or 0), json.loads(capsys.readouterr().out)
+class Store:
+    """Stands in for ImageStore; keeps what it was asked."""
+
+    def __init__(self) -> None:
+        self.asked: list[tuple[Any, ...]] = []
+        self.error: str | None = None
+
+    def __call__(self, _run: Any, ref: str) -> Store:
+        assert ref == REF
+        return self
+
+    def _answer(self, *asked: Any, **answer: Any) -> dict[str, Any]:
+        self.asked.append(asked)
+        if self.error:
+            raise StoreError(self.error)
+        return answer
+
+    def prepare(self, shared: str | None, zstd: str | None, python: str, write: bool) -> dict[str, Any]:
+        return self._answer("prepare", shared, zstd, python, write, loading=True)
+
+    def start(self, *given: Any) -> None:
+        self._answer("start", *given)
+
+    def poll(self, shared: str | None) -> dict[str, Any]:
+        return self._answer("poll", shared, running=False, percent=100)
+
+    def clear(self) -> None:
+        self._answer("clear")
 
 
-class Commands:
-    """Answers commands by their first two words; keeps what was run."""
+class Host:
+    """A host whose Docker answers with `image`; programs: those that it has."""
 
-    def __init__(self, **answers: tuple[int, str, str]) -> None:
-        self.answers: dict[str, tuple[int, str, str]] = {"docker image": (1, "", "no such image"), **answers}
-        self.run: list[list[str]] = []
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+        self._capsys = capsys
+        self.store = Store()
+        self.image: tuple[int, str, str] = (1, "", "no such image")
+        self.programs = ["docker", "zstd"]
 
-    def __call__(self, argv: Sequence[str], check_rc: bool = False) -> tuple[int, str, str]:
-        self.run.append(list(argv))
-        return self.answers.get(" ".join(argv[:2]), (0, "", ""))
+        def run_command(_self: Any, argv: Sequence[str]) -> tuple[int, str, str]:
+            assert argv == LOOK
+            return self.image
+
+        def get_bin_path(module: AnsibleModule, name: str, required: bool = False) -> str | None:
+            if name in self.programs:
+                return "/usr/bin/" + name
+            return module.fail_json(msg=f"no {name}") if required else None  # type: ignore[func-returns-value]
+
+        monkeypatch.setattr(AnsibleModule, "run_command", run_command)
+        monkeypatch.setattr(AnsibleModule, "get_bin_path", get_bin_path)
+        monkeypatch.setattr(image_load, "ImageStore", self.store)
+
+    def run(self, **arguments: Any) -> dict[str, Any]:
+        with patch_module_args({"ref": REF, **arguments}), pytest.raises(SystemExit):
+            image_load.main()
+        answer: dict[str, Any] = json.loads(self._capsys.readouterr().out)
+        answer.pop("invocation", None)
+        return answer
 
 
 @pytest.fixture
-def commands(monkeypatch: pytest.MonkeyPatch) -> Commands:
-    commands = Commands()
-    monkeypatch.setattr(AnsibleModule, "run_command", commands)
-    monkeypatch.setattr(AnsibleModule, "get_bin_path", lambda _self, name, **_k: "/usr/bin/" + name)
-    return commands
+def host(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Host:
+    return Host(monkeypatch, capsys)
 
 
-@pytest.mark.parametrize(("answer", "image"), [((0, "sha256:ab\n", ""), "sha256:ab"), ((1, "", "no such image"), None)])
-def test_look(
-    capsys: pytest.CaptureFixture[str], commands: Commands, answer: tuple[int, str, str], image: str | None
-) -> None:
-    commands.answers["docker image"] = answer
-    status, result = run(capsys, {"ref": REF})
-    assert (status, result["changed"], result["image_id"]) == (0, False, image)
-    assert commands.run == [LOOK]
+@pytest.mark.parametrize("check_mode", [False, True])
+@pytest.mark.parametrize(("answer", "image"), [((0, "sha256:ab\n", ""), "sha256:ab"), ((1, "", "no such"), None)])
+def test_look(host: Host, answer: tuple[int, str, str], image: str | None, check_mode: bool) -> None:
+    host.image = answer
+    assert host.run(_ansible_check_mode=check_mode) == {"changed": False, "image_id": image}
+    assert host.store.asked == ([("clear",)] if image and not check_mode else [])
 
 
-def test_start(capsys: pytest.CaptureFixture[str], commands: Commands) -> None:
-    status, result = run(capsys, {"ref": REF, "step": "start", "path": REMOTE})
-    assert (status, result["image_id"]) == (0, None)
-    assert commands.run == [
-        LOOK,
-        ["systemctl", "reset-failed", UNIT],
-        [
-            "systemd-run",
-            "--quiet",
-            "--unit",
-            UNIT,
-            "--property=RemainAfterExit=yes",
-            "/usr/bin/docker",
-            "load",
-            "--input",
-            REMOTE,
-        ],
-    ]
+@pytest.mark.parametrize("check_mode", [False, True])
+@pytest.mark.parametrize(
+    ("arguments", "shared"), [({"archive": "/a.tar"}, None), ({"archive": "/a.tar", "shared": True}, "/a.tar")]
+)
+def test_prepare(host: Host, arguments: dict[str, Any], shared: str | None, check_mode: bool) -> None:
+    answer = host.run(step="prepare", _ansible_check_mode=check_mode, **arguments)
+    assert answer == {"changed": False, "image_id": None, "loading": True}
+    assert host.store.asked == [("prepare", shared, "/usr/bin/zstd", sys.executable, not check_mode)]
 
 
-SHOW = ["systemctl", "show", UNIT, "--property=MainPID,ActiveState,SubState,Result"]
-
-
-def poll(
-    capsys: pytest.CaptureFixture[str], commands: Commands, show: str, path: str = REMOTE
-) -> tuple[dict[str, Any], list[list[str]]]:
-    """Result, and the commands after the two looks that every poll takes."""
-    commands.answers["systemctl show"] = (0, show, "")
-    status, result = run(capsys, {"ref": REF, "step": "poll", "path": path})
-    assert status == 0
-    assert commands.run[0] == LOOK
-    assert commands.run[1][:2] == SHOW[:2]
-    return {k: v for k, v in result.items() if k not in ("changed", "invocation")}, commands.run[2:]
-
-
-@pytest.mark.parametrize(("read", "percent"), [(0, 0), (500, 50), (999, 99), (1000, 100), (None, 100)])
-def test_poll_while_it_runs(
-    capsys: pytest.CaptureFixture[str],
-    commands: Commands,
-    monkeypatch: pytest.MonkeyPatch,
-    tmp_path: Path,
-    read: int | None,
-    percent: int,
-) -> None:
-    archive = tmp_path / "vllm.tar"
-    archive.write_bytes(b"x" * 1000)
-    asked = []
-    monkeypatch.setattr(image_load, "position", lambda *a: asked.append(a) or read)
-    show = "MainPID=77\nResult=success\nActiveState=active\nSubState=running\n"
-    result, further = poll(capsys, commands, show, str(archive))
-    assert result == {"image_id": None, "running": True, "percent": percent}
-    assert (asked, further) == ([("77", str(archive))], [])
-
-
-def test_poll_when_it_has_ended(capsys: pytest.CaptureFixture[str], commands: Commands) -> None:
-    commands.answers["docker image"] = (0, "sha256:ab\n", "")
-    show = "MainPID=0\nResult=success\nActiveState=active\nSubState=exited\n"
-    result, further = poll(capsys, commands, show)
-    assert result == {"image_id": "sha256:ab", "running": False, "percent": 100}
-    assert further == [["systemctl", "stop", UNIT]]
+def test_prepare_without_zstd(host: Host) -> None:
+    host.programs.remove("zstd")
+    host.run(step="prepare")
+    assert host.store.asked[0][2] is None
 
 
 @pytest.mark.parametrize(
-    ("log", "error"),
+    ("arguments", "asked"),
     [
-        ("open /x: no such file\n", "open /x: no such file"),
-        ("", "exit-code"),
+        ({"pieces": 3}, (None, 3, sys.executable, "/usr/bin/docker", None, None)),
+        (
+            {"pieces": 3, "decompress": True, "checksum": SHA256},
+            (None, 3, sys.executable, "/usr/bin/docker", "/usr/bin/zstd", SHA256),
+        ),
+        (
+            {"shared": True, "archive": "/a.tar"},
+            ("/a.tar", 0, sys.executable, "/usr/bin/docker", None, None),
+        ),
     ],
 )
-def test_poll_when_it_failed(capsys: pytest.CaptureFixture[str], commands: Commands, log: str, error: str) -> None:
-    commands.answers["journalctl --unit"] = (0, log, "")
-    show = "MainPID=0\nResult=exit-code\nActiveState=failed\nSubState=failed\n"
-    result, further = poll(capsys, commands, show)
-    assert result == {"image_id": None, "running": False, "error": error}
-    assert further == [["journalctl", "--unit", UNIT, "--lines", "3", "--output", "cat"]]
+def test_start(host: Host, arguments: dict[str, Any], asked: tuple[Any, ...]) -> None:
+    assert host.run(step="start", **arguments) == {"changed": False, "image_id": None}
+    assert host.store.asked == [("start", *asked)]
 
 
-def test_position_of_an_open_file(tmp_path: Path) -> None:
-    archive = tmp_path / "vllm.tar"
-    archive.write_bytes(b"x" * 1000)
-    assert position("self", str(archive)) is None
-    with archive.open("rb", buffering=0) as stream:
-        stream.read(300)
-        assert position("self", str(archive)) == 300
-    assert position("no-such-process", str(archive)) is None
+@pytest.mark.parametrize(("missing", "arguments"), [("docker", {}), ("zstd", {"decompress": True})])
+def test_start_without_a_program(host: Host, missing: str, arguments: dict[str, Any]) -> None:
+    host.programs.remove(missing)
+    answer = host.run(step="start", **arguments)
+    assert (answer["failed"], answer["msg"], host.store.asked) == (True, f"no {missing}", [])
+
+
+def test_poll(host: Host) -> None:
+    host.image = (0, "sha256:ab\n", "")
+    answer = host.run(step="poll", archive="/a.tar")
+    assert answer == {"changed": False, "image_id": "sha256:ab", "running": False, "percent": 100}
+    assert host.store.asked == [("poll", None)]
+
+
+@pytest.mark.parametrize("step", ["prepare", "start", "poll"])
+def test_an_error(host: Host, step: str) -> None:
+    host.store.error = "no bus"
+    answer = host.run(step=step)
+    assert (answer["failed"], answer["msg"]) == (True, "no bus")
+
+
+@pytest.mark.parametrize("checksum", ["ab", "sha256:" + SHA256, SHA256.upper()])
+def test_a_checksum_that_is_none(host: Host, checksum: str) -> None:
+    answer = host.run(checksum=checksum)
+    assert answer["msg"] == f"checksum is {checksum}: must be a SHA-256, 64 lower case hexadecimal digits"
