@@ -42,7 +42,12 @@ class ActionModule(ActionBase):
         try:
             result.update(self._bring(ref, str(archive), float(args.get("timeout", 3600))))
         except (pieces.SourceError, OSError) as error:
-            result.update(failed=True, msg=f"{self._host}: image archive {archive}: {error}")
+            # Another run may have brought the image meanwhile, and taken the pieces away.
+            found = self._module("look")
+            if found.get("image_id"):
+                result.update(found)
+            else:
+                result.update(self._failure(f"{self._host}: image archive {archive}: {error}"))
         result["changed"] = not result.get("failed")
         return result
 
@@ -65,7 +70,7 @@ class ActionModule(ActionBase):
                 return {}
             count = 0 if self._shared else self._send(archive, ready, facts, by)
             started = self._module("start", pieces=count, decompress=by == image_transfer.NODE)
-            if started.get("failed"):
+            if started.get("failed") or started.get("image_id"):
                 return started
         if self._task.check_mode:
             return {}
@@ -91,6 +96,7 @@ class ActionModule(ActionBase):
         meter = Meter(self._host, whole)
         display.display(f"{self._host}: sending the image archive, {facts['size'] / image_transfer.GIB:.1f} GiB")
         count = read = there = 0
+        parent = os.getppid()
         zstd = shutil.which("zstd") if by == image_transfer.CONTROL else None
         for piece in pieces.read(archive, zstd, image_transfer.PIECE_SIZE):
             count, size = count + 1, len(piece.data)
@@ -99,6 +105,9 @@ class ActionModule(ActionBase):
                 there += 1
                 meter.skip(size)
                 continue
+            # Ansible's workers outlive a playbook that is killed. The next one shall find nobody at work.
+            if os.getppid() != parent:
+                raise pieces.SourceError("the playbook was ended")
             self._send_piece(ready, piece)
             meter.add(size)
         if zstd is None and read != facts["size"]:

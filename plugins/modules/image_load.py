@@ -121,13 +121,14 @@ def run_step(module: AnsibleModule, store: ImageStore, there: bool) -> dict[str,
     shared = params["archive"] if params["shared"] else None
     if params["step"] == "prepare":
         return store.prepare(shared, module.get_bin_path("zstd"), sys.executable, write=not module.check_mode)
-    if params["step"] == "start":
+    # Another run may have brought the image meanwhile.
+    if params["step"] == "start" and not there:
         zstd = module.get_bin_path("zstd", required=True) if params["decompress"] else None
         docker = module.get_bin_path("docker", required=True)
         store.start(shared, params["pieces"], sys.executable, docker, zstd, params["checksum"])
     elif params["step"] == "poll":
         return store.poll(shared)
-    elif there and not module.check_mode:
+    elif params["step"] == "look" and there and not module.check_mode:
         # Of a run that was ended while Docker loaded.
         store.clear()
     return {}
@@ -139,11 +140,15 @@ def main() -> None:
     params = module.params
     if params["checksum"] and not re.fullmatch("[0-9a-f]{64}", params["checksum"]):
         module.fail_json(msg=f"checksum is {params['checksum']}: must be a SHA-256, 64 lower case hexadecimal digits")
-    image_id = Docker(module.run_command).image_id(params["ref"])
+    docker, store = Docker(module.run_command), ImageStore(module.run_command, params["ref"])
+    image_id = docker.image_id(params["ref"])
     try:
-        added = run_step(module, ImageStore(module.run_command, params["ref"]), image_id is not None)
+        added = run_step(module, store, image_id is not None)
     except StoreError as error:
         module.fail_json(msg=str(error))
+    if added.get("running") is False:
+        # It may have come between the two looks.
+        image_id = docker.image_id(params["ref"])
     module.exit_json(changed=False, image_id=image_id, **added)
 
 

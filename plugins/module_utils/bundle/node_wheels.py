@@ -96,11 +96,12 @@ class NodeWheels:
     def digest(self) -> str:
         """SHA-256, as hex, of the wheels' and the list's lines in SHA256SUMS' form: what derived images go by.
 
-        What else lies in the folder, such as when it was made, does not count.
+        What else lies in the folder, such as pip's own wheel and when it was made, does not count: it is not installed.
         """
+        installed = {wheel.file for wheel in self.wheelhouse.wheels} | {REQUIREMENTS}
         prefix = len(self.wheelhouse.folder) + 1
         files = [(file.path[prefix:], file.sha256) for file in self.manifest.files]
-        lines = sorted(f"{sha256}  {name}\n" for name, sha256 in files if name.endswith((".whl", REQUIREMENTS)))
+        lines = sorted(f"{sha256}  {name}\n" for name, sha256 in files if name in installed)
         return hashlib.sha256("".join(lines).encode()).hexdigest()
 
     @property

@@ -53,7 +53,9 @@ def receive(stream: IO[bytes], path: str, size: int, sha256: str) -> None:
 
     The stream is read to its end whatever happens, so that the sender gets to hear the reason.
     """
-    part, digest, taken, problem = path + ".part", hashlib.sha256(), 0, None
+    # Another run may be sending the same piece.
+    part = f"{path}.{os.getpid()}.part"
+    digest, taken, problem = hashlib.sha256(), 0, None
     try:
         with open(part, "wb", buffering=0) as target:
             for data in chunks(stream):
@@ -70,7 +72,10 @@ def receive(stream: IO[bytes], path: str, size: int, sha256: str) -> None:
         if os.path.exists(part):
             os.unlink(part)
         raise FeedError(problem)
-    os.replace(part, path)
+    try:
+        os.replace(part, path)
+    except OSError as error:  # another run had Docker load the image, and took the folder away
+        raise FeedError(f"{path} cannot be written: {error.strerror}") from error
 
 
 def _write(target: IO[bytes], data: bytes) -> None:

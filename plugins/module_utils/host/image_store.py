@@ -10,6 +10,7 @@ import os
 import re
 import shutil
 import stat
+import time
 from collections.abc import Sequence
 from typing import Any
 
@@ -18,6 +19,9 @@ from ansible_collections.tandem.vllm.plugins.module_utils.gpu_host.system import
 from ansible_collections.tandem.vllm.plugins.module_utils.host import image_feed
 from ansible_collections.tandem.vllm.plugins.module_utils.host.docker import Runner
 from ansible_collections.tandem.vllm.plugins.module_utils.host.system import System
+
+# Seconds after which nobody is writing a file any more. What is younger may come from another run, on its way now.
+ABANDONED = 300
 
 
 class StoreError(Exception):
@@ -60,7 +64,12 @@ class ImageStore:
     def start(
         self, shared: str | None, count: int, python: str, docker: str, zstd: str | None, sha256: str | None
     ) -> None:
-        """Start loading in the background: the first `count` pieces, or the shared archive. Raises StoreError."""
+        """Start loading in the background: the first `count` pieces, or the shared archive. Raises StoreError.
+
+        One that another run has started meanwhile goes on.
+        """
+        if self._state().state == "running":
+            return
         names = [image_transfer.piece_name(index) for index in range(count)]
         files = self._files(shared, names)
         self._forget()
@@ -117,7 +126,9 @@ class ImageStore:
             )
         if write:
             for name in image_transfer.leftovers(_listing(self._folder)):
-                os.unlink(os.path.join(self._folder, name))
+                path = os.path.join(self._folder, name)
+                if time.time() - os.lstat(path).st_mtime > ABANDONED:
+                    os.unlink(path)
         pieces = {}
         for name in image_transfer.piece_names(_listing(self._folder)):
             path = os.path.join(self._folder, name)

@@ -60,7 +60,7 @@ class Run:
     def __init__(
         self,
         monkeypatch: pytest.MonkeyPatch,
-        look: dict[str, Any],
+        look: dict[str, Any] | list[dict[str, Any]],
         ready: dict[str, Any] | None = None,
         start: dict[str, Any] | None = None,
         polls: list[dict[str, Any]] | None = None,
@@ -91,7 +91,8 @@ class Run:
         given = {"ref": REF, **({"archive": archive} if archive else {}), **arguments}
         task = MagicMock(action="tandem.vllm.image_load", args=given, async_val=0, check_mode=check_mode)
         loader = DataLoader()
-        answers = {"look": look, "prepare": ready, "start": start}
+        looks = iter(look if isinstance(look, list) else [look] * 2)
+        answers = {"prepare": ready, "start": start}
         to_poll = iter(polls or [])
         action = image_load.ActionModule(task, connection, MagicMock(), loader, Templar(loader), MagicMock())
 
@@ -101,7 +102,7 @@ class Run:
             self.steps.append(step)
             if step == "start":
                 self.started = {key: module_args[key] for key in ("pieces", "decompress")}
-            answer = next(to_poll) if step == "poll" else answers[step]
+            answer = next({"look": looks, "poll": to_poll}[step]) if step in ("look", "poll") else answers[step]
             assert answer is not None
             return dict(answer)
 
@@ -228,7 +229,13 @@ def test_a_piece_that_is_refused(
 ) -> None:
     run = Run(monkeypatch, MISSING, ready(), archive=archive, receives=answer)
     assert run.result == {"failed": True, "changed": False, "msg": f"node1: image archive {archive}: {reason}"}
-    assert (run.steps, run.commands) == (["look", "prepare"], [])
+    assert (run.steps, run.commands) == (["look", "prepare", "look"], [])
+
+
+def test_another_run_brought_the_image_meanwhile(monkeypatch: pytest.MonkeyPatch, archive: str) -> None:
+    gone = {"rc": 1, "stdout": "", "stderr": "000 cannot be written: No such file or directory\n"}
+    run = Run(monkeypatch, [MISSING, THERE], ready(), archive=archive, receives=gone)
+    assert (run.result, run.steps) == ({**THERE, "changed": True}, ["look", "prepare", "look"])
 
 
 def test_progress_on_a_slow_line(monkeypatch: pytest.MonkeyPatch, archive: str) -> None:
@@ -242,7 +249,15 @@ def test_progress_on_a_slow_line(monkeypatch: pytest.MonkeyPatch, archive: str) 
     ]
     # And what was read is not what the file was.
     assert run.result["msg"].endswith("it changed while it was read: 1073741824 bytes before, 4194304 after")
-    assert (run.steps, run.commands) == (["look", "prepare"], [])
+    assert (run.steps, run.commands) == (["look", "prepare", "look"], [])
+
+
+def test_a_worker_that_outlives_its_playbook(monkeypatch: pytest.MonkeyPatch, archive: str) -> None:
+    parents = iter([7, 7, 1])
+    monkeypatch.setattr(image_load.os, "getppid", lambda: next(parents))
+    run = Run(monkeypatch, MISSING, ready(), archive=archive)
+    assert run.result["msg"].endswith("the playbook was ended")
+    assert (list(run.sent), run.commands) == (["000"], [])
 
 
 @pytest.fixture
@@ -349,6 +364,11 @@ def test_a_load_that_fails(
     run = Run(monkeypatch, MISSING, ready(), MISSING, polls, archive, **arguments)
     assert run.result == {"failed": True, "changed": False, "msg": f"node1: image archive {archive}: {reason}"}
     assert run.commands == ([REMOVED] if removed else [])
+
+
+def test_the_image_comes_while_it_is_sent(monkeypatch: pytest.MonkeyPatch, archive: str) -> None:
+    run = Run(monkeypatch, MISSING, ready(), THERE, archive=archive)
+    assert (run.result, run.steps) == ({**THERE, "changed": True}, ["look", "prepare", "start"])
 
 
 @pytest.mark.parametrize("step", ["prepare", "start"])

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
@@ -25,6 +25,7 @@ class Store:
     def __init__(self) -> None:
         self.asked: list[tuple[Any, ...]] = []
         self.error: str | None = None
+        self.on_poll: Callable[[], None] = lambda: None
 
     def __call__(self, _run: Any, ref: str) -> Store:
         assert ref == REF
@@ -43,6 +44,7 @@ class Store:
         self._answer("start", *given)
 
     def poll(self, shared: str | None) -> dict[str, Any]:
+        self.on_poll()
         return self._answer("poll", shared, running=False, percent=100)
 
     def clear(self) -> None:
@@ -127,6 +129,12 @@ def test_start(host: Host, arguments: dict[str, Any], asked: tuple[Any, ...]) ->
     assert host.store.asked == [("start", *asked)]
 
 
+def test_start_where_the_image_has_come_meanwhile(host: Host) -> None:
+    host.image = (0, "sha256:ab\n", "")
+    assert host.run(step="start", pieces=3) == {"changed": False, "image_id": "sha256:ab"}
+    assert host.store.asked == []
+
+
 @pytest.mark.parametrize(("missing", "arguments"), [("docker", {}), ("zstd", {"decompress": True})])
 def test_start_without_a_program(host: Host, missing: str, arguments: dict[str, Any]) -> None:
     host.programs.remove(missing)
@@ -135,7 +143,8 @@ def test_start_without_a_program(host: Host, missing: str, arguments: dict[str, 
 
 
 def test_poll(host: Host) -> None:
-    host.image = (0, "sha256:ab\n", "")
+    # The image appears after the first look at it, before that at the unit.
+    host.store.on_poll = lambda: setattr(host, "image", (0, "sha256:ab\n", ""))
     answer = host.run(step="poll", archive="/a.tar")
     assert answer == {"changed": False, "image_id": "sha256:ab", "running": False, "percent": 100}
     assert host.store.asked == [("poll", None)]

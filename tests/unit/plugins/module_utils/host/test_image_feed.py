@@ -45,8 +45,8 @@ def test_what_did_not_arrive_whole_does_not_count(tmp_path: Path, arrived: bytes
 def test_a_disk_that_is_full(tmp_path: Path) -> None:
     stream = io.BytesIO(DATA)
     # Writing there fails as it does on a full disk.
-    (tmp_path / "000.part").symlink_to("/dev/full")
-    with pytest.raises(FeedError, match=r"000\.part cannot be written: No space left on device"):
+    (tmp_path / f"000.{os.getpid()}.part").symlink_to("/dev/full")
+    with pytest.raises(FeedError, match=r"000\.\d+\.part cannot be written: No space left on device"):
         receive(stream, str(tmp_path / "000"), len(DATA), SHA256)
     assert stream.read() == b""
     assert os.listdir(tmp_path) == []
@@ -55,6 +55,18 @@ def test_a_disk_that_is_full(tmp_path: Path) -> None:
 def test_a_folder_that_is_gone(tmp_path: Path) -> None:
     with pytest.raises(FeedError, match="cannot be written: No such file or directory"):
         receive(io.BytesIO(DATA), str(tmp_path / "gone/000"), len(DATA), SHA256)
+
+
+def test_another_run_took_the_folder_away(tmp_path: Path) -> None:
+    class Stream(io.BytesIO):
+        def read(self, size: int | None = -1) -> bytes:
+            for path in tmp_path.glob("x/*"):
+                path.unlink()
+            return super().read(size)
+
+    (tmp_path / "x").mkdir()
+    with pytest.raises(FeedError, match="000 cannot be written: No such file or directory"):
+        receive(Stream(DATA), str(tmp_path / "x/000"), len(DATA), SHA256)
 
 
 class Process:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -45,8 +46,9 @@ def folder(tmp_path: Path) -> Path:
     """A folder as an interrupted transfer leaves it."""
     made = tmp_path / "tandem-image-x"
     made.mkdir(mode=0o700)
-    for name, data in {"000": b"abc", "001": b"de", "002.part": b"f"}.items():
+    for name, data in {"000": b"abc", "001": b"de", "002.7.part": b"f"}.items():
         (made / name).write_bytes(data)
+        os.utime(made / name, (0, time.time() - 400))
     return made
 
 
@@ -65,8 +67,14 @@ def test_prepare_after_an_interrupted_transfer(folder: Path, write: bool) -> Non
     found = prepare(Commands(), folder, write=write)
     assert (found["loading"], found["held"], found["archive"]) == (False, HELD, None)
     assert (found["folder"], found["zstd"], found["python"]) == (str(folder), "/usr/bin/zstd", "/usr/bin/python3")
-    left = {"image_feed.py"} if write else {"002.part"}
+    left = {"image_feed.py"} if write else {"002.7.part"}
     assert set(os.listdir(folder)) == {"000", "001"} | left
+
+
+def test_what_another_run_is_sending_is_left_alone(folder: Path) -> None:
+    os.utime(folder / "002.7.part")
+    prepare(Commands(), folder)
+    assert (folder / "002.7.part").exists()
 
 
 @pytest.mark.parametrize("write", [False, True])
@@ -147,6 +155,12 @@ def test_start_with_a_shared_archive(folder: Path, tmp_path: Path) -> None:
     (tmp_path / "link.tar").symlink_to(tmp_path / "vllm.tar")
     store(commands, folder).start(str(tmp_path / "link.tar"), 0, "python3", "docker", None, None)
     assert commands.run[-1][-2:] == ["--", str(tmp_path / "vllm.tar")]
+
+
+def test_a_load_of_another_run_goes_on(folder: Path) -> None:
+    commands = Commands(RUNNING)
+    store(commands, folder).start(None, 2, "python3", "docker", None, None)
+    assert commands.run == []
 
 
 def test_a_start_that_fails(folder: Path) -> None:
