@@ -30,17 +30,18 @@ class ActionModule(ActionBase):
         self._task_vars = task_vars
         self._host = str((task_vars or {}).get("inventory_hostname", "?"))
         args = dict(self._task.args)
-        ref, archive = str(args.get("ref")), args.get("archive")
-        found = self._module("look")
+        ref, archive = str(args.get("ref")), args.get("archive") or None
+        self._shared = boolean(args.get("shared", False), strict=False)
+        usable = archive is not None and (self._shared or os.path.isfile(archive))
+        found = self._module("prepare" if usable else "look")
         if found.get("failed") or found.get("image_id"):
             result.update(found)
             return result
-        self._shared = boolean(args.get("shared", False), strict=False)
-        if not archive or not (self._shared or os.path.isfile(archive)):
+        if not usable:
             result.update(failed=True, msg=f"{self._host} has no image {ref}, and there is no archive ({archive})")
             return result
         try:
-            result.update(self._bring(ref, str(archive), float(args.get("timeout", 3600))))
+            result.update(self._bring(found, ref, str(archive), float(args.get("timeout", 3600))))
         except (pieces.SourceError, OSError) as error:
             # Another run may have brought the image meanwhile, and taken the pieces away.
             found = self._module("look")
@@ -51,11 +52,8 @@ class ActionModule(ActionBase):
         result["changed"] = not result.get("failed")
         return result
 
-    def _bring(self, ref: str, archive: str, timeout: float) -> dict[str, Any]:
-        """Send and load. In check mode only what would stop it is told."""
-        ready = self._module("prepare")
-        if ready.get("failed"):
-            return ready
+    def _bring(self, ready: dict[str, Any], ref: str, archive: str, timeout: float) -> dict[str, Any]:
+        """Send and load. ready: the host's answer at prepare. In check mode only what would stop it is told."""
         if not ready["loading"]:
             facts = ready["archive"] if self._shared else facts_of(archive)
             on_control = shutil.which("zstd") is not None
@@ -136,7 +134,7 @@ class ActionModule(ActionBase):
             words=lambda r: image_transfer.load_words(r["running"], r["percent"]),
             label=self._host,
             timeout=timeout,
-            interval=2.0,
+            interval=0.0,
         )
         # One that goes on, or that could not be looked at, is waited for when this is run again.
         if latest.get("running") is False:

@@ -144,7 +144,9 @@ class _Reader:
             problems.add("tandem_ray.extras", extras, "must be a list of Ray's extras", "Write it as [default]")
         if c.bundle is None:
             wanted = "is required with tandem_ray: its wheels come from there"
-            problems.add("tandem_bundle", None, wanted, "Make a bundle with playbooks/bundle.yml, or leave out tandem_ray")
+            problems.add(
+                "tandem_bundle", None, wanted, "Make a bundle with playbooks/bundle.yml, or leave out tandem_ray"
+            )
 
     def keys(self) -> None:
         c, problems = self.contract, self.problems

@@ -119,18 +119,19 @@ def run_step(module: AnsibleModule, store: ImageStore, there: bool) -> dict[str,
     """What a step adds to the result. there: whether the host has the image."""
     params = module.params
     shared = params["archive"] if params["shared"] else None
-    if params["step"] == "prepare":
+    if params["step"] in ("look", "prepare") and there:
+        # Of a run that was ended while Docker loaded.
+        if not module.check_mode:
+            store.clear()
+    elif params["step"] == "prepare":
         return store.prepare(shared, module.get_bin_path("zstd"), sys.executable, write=not module.check_mode)
     # Another run may have brought the image meanwhile.
-    if params["step"] == "start" and not there:
+    elif params["step"] == "start" and not there:
         zstd = module.get_bin_path("zstd", required=True) if params["decompress"] else None
         docker = module.get_bin_path("docker", required=True)
         store.start(shared, params["pieces"], sys.executable, docker, zstd, params["checksum"])
     elif params["step"] == "poll":
         return store.poll(shared)
-    elif params["step"] == "look" and there and not module.check_mode:
-        # Of a run that was ended while Docker loaded.
-        store.clear()
     return {}
 
 

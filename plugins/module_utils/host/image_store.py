@@ -22,6 +22,10 @@ from ansible_collections.tandem.vllm.plugins.module_utils.host.system import Sys
 
 # Seconds after which nobody is writing a file any more. What is younger may come from another run, on its way now.
 ABANDONED = 300
+# Seconds that a look at the load waits for its end, and between two questions. To begin anew would cost more processor
+# time, which Docker needs.
+PATIENCE = 5.0
+PAUSE = 0.5
 
 
 class StoreError(Exception):
@@ -79,8 +83,12 @@ class ImageStore:
             raise StoreError(f"the load cannot be started: {err.strip() or out.strip()}")
 
     def poll(self, shared: str | None) -> dict[str, Any]:
-        """How far the load is: {running, percent} and, when it failed, {error}."""
+        """How far the load is: {running, percent} and, when it failed, {error}. Waits some seconds for its end."""
+        until = time.monotonic() + PATIENCE
         state = self._state()
+        while state.state == "running" and time.monotonic() < until:
+            time.sleep(PAUSE)
+            state = self._state()
         if state.state == "failed":
             journal = ["journalctl", f"_SYSTEMD_INVOCATION_ID={state.invocation}", "_TRANSPORT=stdout"]
             _status, log, _err = self._run([*journal, "--lines", "3", "--output", "cat"])

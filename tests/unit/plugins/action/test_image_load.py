@@ -52,7 +52,8 @@ DONE = {**THERE, "running": False, "percent": 100}
 
 
 class Run:
-    """One run of the action. The module answers `look`, `ready` and `start`, and with one of `polls` after the other.
+    """One run of the action. The module answers `look`, when it is asked to prepare `ready` if that is given, `start`,
+    and one of `polls` after the other.
 
     sent: pieces by name, as the host got them; receives: what it says to a piece. clock: seconds a piece takes.
     """
@@ -60,7 +61,7 @@ class Run:
     def __init__(
         self,
         monkeypatch: pytest.MonkeyPatch,
-        look: dict[str, Any] | list[dict[str, Any]],
+        look: dict[str, Any],
         ready: dict[str, Any] | None = None,
         start: dict[str, Any] | None = None,
         polls: list[dict[str, Any]] | None = None,
@@ -91,8 +92,7 @@ class Run:
         given = {"ref": REF, **({"archive": archive} if archive else {}), **arguments}
         task = MagicMock(action="tandem.vllm.image_load", args=given, async_val=0, check_mode=check_mode)
         loader = DataLoader()
-        looks = iter(look if isinstance(look, list) else [look] * 2)
-        answers = {"prepare": ready, "start": start}
+        answers = {"look": look, "prepare": look if ready is None else ready, "start": start}
         to_poll = iter(polls or [])
         action = image_load.ActionModule(task, connection, MagicMock(), loader, Templar(loader), MagicMock())
 
@@ -102,7 +102,7 @@ class Run:
             self.steps.append(step)
             if step == "start":
                 self.started = {key: module_args[key] for key in ("pieces", "decompress")}
-            answer = next({"look": looks, "poll": to_poll}[step]) if step in ("look", "poll") else answers[step]
+            answer = next(to_poll) if step == "poll" else answers[step]
             assert answer is not None
             return dict(answer)
 
@@ -136,14 +136,17 @@ def archive(tmp_path: Path) -> str:
 
 
 @pytest.mark.parametrize("check_mode", [False, True])
-def test_an_image_that_is_there(monkeypatch: pytest.MonkeyPatch, check_mode: bool) -> None:
-    run = Run(monkeypatch, THERE, archive="/no/such/file", check_mode=check_mode)
-    assert (run.result, run.steps, run.shown, run.sent) == (THERE, ["look"], [], {})
+@pytest.mark.parametrize(("usable", "step"), [(False, "look"), (True, "prepare")])
+def test_an_image_that_is_there(
+    monkeypatch: pytest.MonkeyPatch, archive: str, usable: bool, step: str, check_mode: bool
+) -> None:
+    run = Run(monkeypatch, THERE, archive=archive if usable else "/no/such/file", check_mode=check_mode)
+    assert (run.result, run.steps, run.shown, run.sent) == (THERE, [step], [], {})
 
 
 def test_a_look_that_fails(monkeypatch: pytest.MonkeyPatch, archive: str) -> None:
     run = Run(monkeypatch, {"failed": True, "msg": "no docker"}, archive=archive)
-    assert (run.result, run.steps) == ({"failed": True, "msg": "no docker"}, ["look"])
+    assert (run.result, run.steps) == ({"failed": True, "msg": "no docker"}, ["prepare"])
 
 
 @pytest.mark.parametrize("check_mode", [False, True])
@@ -157,14 +160,14 @@ def test_no_archive(monkeypatch: pytest.MonkeyPatch, path: str | None, shared: b
 @pytest.mark.parametrize("loads", [False, True])
 def test_check_mode_only_tells(monkeypatch: pytest.MonkeyPatch, archive: str, loads: bool) -> None:
     run = Run(monkeypatch, MISSING, ready(loading=loads), archive=archive, check_mode=True)
-    assert (run.result, run.steps) == ({"changed": True}, ["look", "prepare"])
+    assert (run.result, run.steps) == ({"changed": True}, ["prepare"])
     assert (run.sent, run.commands, run.shown) == ({}, [], [])
 
 
 def test_load(monkeypatch: pytest.MonkeyPatch, archive: str) -> None:
     run = Run(monkeypatch, MISSING, ready(), MISSING, [loading(0), loading(50), loading(100), DONE], archive)
     assert run.result == {**DONE, "changed": True}
-    assert run.steps == ["look", "prepare", "start"] + ["poll"] * 4
+    assert run.steps == ["prepare", "start"] + ["poll"] * 4
     assert (run.sent, run.started) == (PARTS, {"pieces": 3, "decompress": False})
     assert run.commands == [REMOVED]
     assert run.shown == [
@@ -205,7 +208,7 @@ def test_what_is_there_is_not_sent_again(
 def test_a_load_that_is_going_on_is_waited_for(monkeypatch: pytest.MonkeyPatch, archive: str) -> None:
     run = Run(monkeypatch, MISSING, {**MISSING, "loading": True}, None, [loading(100), DONE], archive)
     assert (run.result["changed"], run.sent, run.commands) == (True, {}, [REMOVED])
-    assert run.steps == ["look", "prepare", "poll", "poll"]
+    assert run.steps == ["prepare", "poll", "poll"]
 
 
 def test_a_connection_that_breaks_leaves_the_pieces(monkeypatch: pytest.MonkeyPatch, archive: str) -> None:
@@ -229,13 +232,13 @@ def test_a_piece_that_is_refused(
 ) -> None:
     run = Run(monkeypatch, MISSING, ready(), archive=archive, receives=answer)
     assert run.result == {"failed": True, "changed": False, "msg": f"node1: image archive {archive}: {reason}"}
-    assert (run.steps, run.commands) == (["look", "prepare", "look"], [])
+    assert (run.steps, run.commands) == (["prepare", "look"], [])
 
 
 def test_another_run_brought_the_image_meanwhile(monkeypatch: pytest.MonkeyPatch, archive: str) -> None:
     gone = {"rc": 1, "stdout": "", "stderr": "000 cannot be written: No such file or directory\n"}
-    run = Run(monkeypatch, [MISSING, THERE], ready(), archive=archive, receives=gone)
-    assert (run.result, run.steps) == ({**THERE, "changed": True}, ["look", "prepare", "look"])
+    run = Run(monkeypatch, THERE, ready(), archive=archive, receives=gone)
+    assert (run.result, run.steps) == ({**THERE, "changed": True}, ["prepare", "look"])
 
 
 def test_progress_on_a_slow_line(monkeypatch: pytest.MonkeyPatch, archive: str) -> None:
@@ -249,7 +252,7 @@ def test_progress_on_a_slow_line(monkeypatch: pytest.MonkeyPatch, archive: str) 
     ]
     # And what was read is not what the file was.
     assert run.result["msg"].endswith("it changed while it was read: 1073741824 bytes before, 4194304 after")
-    assert (run.steps, run.commands) == (["look", "prepare", "look"], [])
+    assert (run.steps, run.commands) == (["prepare", "look"], [])
 
 
 def test_a_worker_that_outlives_its_playbook(monkeypatch: pytest.MonkeyPatch, archive: str) -> None:
@@ -368,12 +371,11 @@ def test_a_load_that_fails(
 
 def test_the_image_comes_while_it_is_sent(monkeypatch: pytest.MonkeyPatch, archive: str) -> None:
     run = Run(monkeypatch, MISSING, ready(), THERE, archive=archive)
-    assert (run.result, run.steps) == ({**THERE, "changed": True}, ["look", "prepare", "start"])
+    assert (run.result, run.steps) == ({**THERE, "changed": True}, ["prepare", "start"])
 
 
-@pytest.mark.parametrize("step", ["prepare", "start"])
-def test_a_step_that_fails(monkeypatch: pytest.MonkeyPatch, archive: str, step: str) -> None:
+def test_a_start_that_fails(monkeypatch: pytest.MonkeyPatch, archive: str) -> None:
     failed = {"failed": True, "msg": "no systemd-run"}
-    run = Run(monkeypatch, MISSING, failed if step == "prepare" else ready(), failed, archive=archive)
+    run = Run(monkeypatch, MISSING, ready(), failed, archive=archive)
     assert run.result == {"failed": True, "msg": "no systemd-run", "changed": False}
     assert run.commands == []

@@ -1094,6 +1094,57 @@ def test_wrong_value(path: str, value: Any, wanted: str) -> None:
     assert found(put(path, value)(LAB)) == [Problem(variable, repr(value), wanted, CORRECT)]
 
 
+BUNDLE = "Name the folder that playbooks/bundle.yml wrote"
+
+
+@pytest.mark.parametrize(
+    ("stated", "problems"),
+    [
+        ({"bundle": "/srv/bundle", "bundle_exists": True}, []),
+        # The playbook that makes the bundle.
+        ({"bundle": "/srv/bundle", "bundle_exists": None}, []),
+        (
+            {"bundle": "/srv/bundle", "bundle_exists": False},
+            [
+                Problem(
+                    "tandem_bundle",
+                    "'/srv/bundle'",
+                    "must be a folder on the control node that holds a manifest.json",
+                    BUNDLE,
+                )
+            ],
+        ),
+        ({"bundle": 7}, [Problem("tandem_bundle", "7", "must be a non-empty text", BUNDLE)]),
+        ({"bundle": "/b", "bundle_exists": True, "ray": {"version": "2.54.0", "extras": ["default", "cgraph"]}}, []),
+        (
+            {"bundle": "/b", "bundle_exists": True, "ray": {"version": 2.54}},
+            [Problem("tandem_ray.version", "2.54", "must be one exact version", "Write it as '2.54.0', in quotes")],
+        ),
+        (
+            {"bundle": "/b", "bundle_exists": True, "ray": {"version": ">=2.54"}},
+            [Problem("tandem_ray.version", "'>=2.54'", "must be one exact version", "Write it as '2.54.0', in quotes")],
+        ),
+        (
+            {"bundle": "/b", "bundle_exists": True, "ray": {"version": "2.54.0", "extras": "default"}},
+            [Problem("tandem_ray.extras", "'default'", "must be a list of Ray's extras", "Write it as [default]")],
+        ),
+        (
+            {"ray": {"version": "2.54.0"}},
+            [
+                Problem(
+                    "tandem_bundle",
+                    "not set",
+                    "is required with tandem_ray: its wheels come from there",
+                    "Make a bundle with playbooks/bundle.yml, or leave out tandem_ray",
+                )
+            ],
+        ),
+    ],
+)
+def test_bundle_and_ray(stated: dict[str, Any], problems: list[Problem]) -> None:
+    assert found(replace(SITE, **stated)) == problems
+
+
 def spellings(flag: str) -> list[str]:
     dashed = flag.replace("_", "-")
     return [flag, dashed, "--" + flag, "--" + dashed, "no-" + dashed, "--no-" + dashed, "no_" + flag]

@@ -35,8 +35,11 @@ def placement(tensor_parallel: int = 4) -> Placement:
     return Placement("site", {"gpu1": Node("10.0.0.1", GPUS), "gpu2": Node("10.0.0.2")}, (service,))
 
 
-def judge(facts: HostFacts, tensor_parallel: int = 4, archive: str | None = None) -> list[Problem]:
-    return judge_node(placement(tensor_parallel), "gpu1", facts, {"ref": REF, "archive": archive}).found
+def judge(
+    facts: HostFacts, tensor_parallel: int = 4, archive: str | None = None, models_to_come: list[str] | None = None
+) -> list[Problem]:
+    image = {"ref": REF, "archive": archive}
+    return judge_node(placement(tensor_parallel), "gpu1", facts, image, models_to_come or []).found
 
 
 def test_a_good_node() -> None:
@@ -109,6 +112,12 @@ def test_a_node_with_one_fault(facts: HostFacts, problem: Problem | None) -> Non
 
 def test_an_image_that_comes_from_the_archive() -> None:
     assert judge(replace(GOOD, image_present=False), archive="/srv/vllm.tar") == []
+
+
+def test_a_model_that_comes_from_the_bundle_need_not_be_there() -> None:
+    facts = replace(GOOD, models={"/models/big": "no such directory on the node"})
+    assert judge(facts, models_to_come=["/models/big"]) == []
+    assert judge(facts, models_to_come=["/models/other"]) != []
 
 
 def test_all_faults_are_told() -> None:

@@ -87,6 +87,14 @@ def host(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) ->
 
 
 @pytest.mark.parametrize("check_mode", [False, True])
+def test_prepare_where_the_image_is_there(host: Host, check_mode: bool) -> None:
+    host.image = (0, "sha256:ab\n", "")
+    answer = host.run(step="prepare", archive="/a.tar", _ansible_check_mode=check_mode)
+    assert answer == {"changed": False, "image_id": "sha256:ab"}
+    assert host.store.asked == ([] if check_mode else [("clear",)])
+
+
+@pytest.mark.parametrize("check_mode", [False, True])
 @pytest.mark.parametrize(("answer", "image"), [((0, "sha256:ab\n", ""), "sha256:ab"), ((1, "", "no such"), None)])
 def test_look(host: Host, answer: tuple[int, str, str], image: str | None, check_mode: bool) -> None:
     host.image = answer

@@ -41,6 +41,12 @@ def store(commands: Commands, folder: Path) -> ImageStore:
     return ImageStore(commands, REF, str(folder))
 
 
+@pytest.fixture(autouse=True)
+def no_patience(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(image_store, "PATIENCE", 0.0)
+    monkeypatch.setattr(image_store, "PAUSE", 0.0)
+
+
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     """A folder as an interrupted transfer leaves it."""
@@ -186,6 +192,17 @@ def test_poll_while_a_shared_archive_is_read(monkeypatch: pytest.MonkeyPatch, fo
     archive.write_bytes(b"x" * 30)
     monkeypatch.setattr(image_store, "position", lambda _pid, files: (files.index(str(archive)), 15))
     assert store(Commands(RUNNING), folder).poll(str(archive)) == {"running": True, "percent": 50}
+
+
+def test_poll_waits_a_little_for_the_end(monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
+    monkeypatch.setattr(image_store, "PATIENCE", 60.0)
+    looks = iter([RUNNING, RUNNING, ENDED])
+
+    def run(argv: Sequence[str]) -> tuple[int, str, str]:
+        return (0, next(looks), "") if argv[1] == "show" else (0, "", "")
+
+    assert ImageStore(run, REF, str(folder)).poll(None) == {"running": False, "percent": 100}
+    assert next(looks, None) is None
 
 
 @pytest.mark.parametrize("unit", [ENDED, ABSENT])
