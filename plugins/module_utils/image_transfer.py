@@ -22,7 +22,7 @@ from ansible_collections.tandem.vllm.plugins.module_utils.placement import finge
 MIB = 2**20
 GIB = 2**30
 # The control node holds two of them in memory for each host that is being served.
-PIECE_SIZE = 64 * MIB
+PIECE_SIZE = 128 * MIB
 TOOL = "image_feed.py"
 # Ends the name of a piece that is still arriving.
 PART = ".part"

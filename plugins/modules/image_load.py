@@ -13,7 +13,7 @@ version_added: 0.1.0
 description:
   - Does nothing when the host has the image. Otherwise brings the archive over, loads it, checks that the image asked
     for is there, and removes the copy.
-  - The archive travels in pieces of 64 MiB over the connection that Ansible has, each checked by its SHA-256 on the
+  - The archive travels in pieces of 128 MiB over the connection that Ansible has, each checked by its SHA-256 on the
     host, and is fed to C(docker load) piece by piece. When the transfer breaks off, or the playbook is ended, the next
     run sends what is missing. A load that is going on is waited for, not begun again.
   - An archive compressed with zstd is decompressed on the host; by the control node while it sends, where the host has

@@ -97,7 +97,7 @@ def test_a_file_that_cannot_be_read(folder: Path, monkeypatch: pytest.MonkeyPatc
         def __init__(self, *_args: Any) -> None:
             pass
 
-        def __enter__(self) -> Broken:
+        def __enter__(self) -> Any:
             return self
 
         def __exit__(self, *_args: object) -> None:
