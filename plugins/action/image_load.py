@@ -66,8 +66,14 @@ class ActionModule(ActionBase):
                 return self._failure(f"{self._host}: the image {problem}. {advice}")
             if self._task.check_mode:
                 return {}
-            count = 0 if self._shared else self._send(archive, ready, facts, by)
-            started = self._module("start", pieces=count, decompress=by == image_transfer.NODE)
+            start: dict[str, Any] = {"pieces": 0, "decompress": by == image_transfer.NODE}
+            if not self._shared:
+                # Docker reads while pieces arrive, where none is there that may turn out to be wrong.
+                started = {} if ready["held"] else self._module("start", **start)
+                if started.get("failed"):
+                    return started
+                start.update(self._send(archive, ready, facts, by))
+            started = self._module("start", **start)
             if started.get("failed") or started.get("image_id"):
                 return started
         if self._task.check_mode:
@@ -85,15 +91,18 @@ class ActionModule(ActionBase):
             unpacked,
         )
 
-    def _send(self, archive: str, ready: dict[str, Any], facts: dict[str, Any], by: str) -> int:
-        """Send the pieces that the host does not have; how many there are in all. Raises SourceError and OSError."""
+    def _send(self, archive: str, ready: dict[str, Any], facts: dict[str, Any], by: str) -> dict[str, Any]:
+        """Send the pieces that the host does not have. Raises SourceError and OSError.
+
+        Returns {pieces: how many there are in all, anew: whether one of the host's was wrong}.
+        """
         if not self._connection.has_pipelining:
             raise pieces.SourceError("this connection cannot feed a command with data. Use ansible.builtin.ssh")
         display = Display()
         whole = facts["tar_size"] if by == image_transfer.CONTROL else facts["size"]
         meter = Meter(self._host, whole)
         display.display(f"{self._host}: sending the image archive, {facts['size'] / image_transfer.GIB:.1f} GiB")
-        count = read = there = 0
+        count = read = there = wrong = 0
         parent = os.getppid()
         zstd = shutil.which("zstd") if by == image_transfer.CONTROL else None
         for piece in pieces.read(archive, zstd, image_transfer.PIECE_SIZE):
@@ -103,6 +112,7 @@ class ActionModule(ActionBase):
                 there += 1
                 meter.skip(size)
                 continue
+            wrong += image_transfer.piece_name(piece.index) in ready["held"]
             # Ansible's workers outlive a playbook that is killed. The next one shall find nobody at work.
             if os.getppid() != parent:
                 raise pieces.SourceError("the playbook was ended")
@@ -110,9 +120,12 @@ class ActionModule(ActionBase):
             meter.add(size)
         if zstd is None and read != facts["size"]:
             raise pieces.SourceError(f"it changed while it was read: {facts['size']} bytes before, {read} after")
+        self._low_level_execute_command(  # type: ignore[no-untyped-call]  # Ansible leaves it untyped
+            image_transfer.count_command(ready["folder"], count)
+        )
         known = f"; {there} of {count} pieces were there already" if there else ""
         display.display(f"{self._host}: sent in {meter.seconds():.0f} s{known}, loading")
-        return count
+        return {"pieces": count, "anew": wrong > 0}
 
     def _send_piece(self, ready: dict[str, Any], piece: pieces.Piece) -> None:
         argv = image_transfer.receive_command(

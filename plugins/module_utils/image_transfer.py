@@ -10,6 +10,7 @@ sent again. Sizes are in bytes, those of file systems in MiB.
 from __future__ import annotations
 
 import re
+import shlex
 import struct
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -24,8 +25,8 @@ GIB = 2**30
 # The control node holds two of them in memory for each host that is being served.
 PIECE_SIZE = 128 * MIB
 TOOL = "image_feed.py"
-# Ends the name of a piece that is still arriving.
-PART = ".part"
+# Says how many pieces there are, once all are there.
+COUNT = "count"
 
 # Who decompresses an archive that Docker cannot read itself.
 NOBODY, NODE, CONTROL = "nobody", "node", "control"
@@ -72,7 +73,7 @@ def piece_names(listing: Sequence[str]) -> list[str]:
 def leftovers(listing: Sequence[str]) -> list[str]:
     """Files of a folder that are no whole pieces, such as one that was arriving when the connection broke."""
     pieces = set(piece_names(listing))
-    return sorted(name for name in listing if name not in pieces and name != TOOL)
+    return sorted(name for name in listing if name not in pieces and name not in (TOOL, COUNT))
 
 
 def is_there(held: Mapping[str, Mapping[str, Any]], index: int, size: int, sha256: str) -> bool:
@@ -166,9 +167,19 @@ def receive_command(python: str, where: str, index: int, size: int, sha256: str)
 def load_command(
     python: str, where: str, docker: str, files: Sequence[str], zstd: str | None, sha256: str | None
 ) -> list[str]:
-    """Command line that feeds an archive to Docker. zstd: the program to decompress it with; sha256: of the tar."""
+    """Command line that feeds an archive to Docker. zstd: the program to decompress it with; sha256: of the tar.
+
+    files: without any, the pieces in `where` as they arrive.
+    """
     options = [*(["--zstd", zstd] if zstd else []), *(["--sha256", sha256] if sha256 else [])]
-    return [python, "-I", f"{where}/{TOOL}", "load", *options, "--docker", docker, "--", *files]
+    source = ["--", *files] if files else ["--follow", where]
+    return [python, "-I", f"{where}/{TOOL}", "load", *options, "--docker", docker, *source]
+
+
+def count_command(where: str, count: int) -> str:
+    """Shell command that tells who follows the pieces how many they are."""
+    path = shlex.quote(f"{where}/{COUNT}")
+    return f"echo {count} > {path}.new && mv {path}.new {path}"
 
 
 def start_command(name: str, argv: Sequence[str]) -> list[str]:

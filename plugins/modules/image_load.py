@@ -14,8 +14,8 @@ description:
   - Does nothing when the host has the image. Otherwise brings the archive over, loads it, checks that the image asked
     for is there, and removes the copy.
   - The archive travels in pieces of 128 MiB over the connection that Ansible has, each checked by its SHA-256 on the
-    host, and is fed to C(docker load) piece by piece. When the transfer breaks off, or the playbook is ended, the next
-    run sends what is missing. A load that is going on is waited for, not begun again.
+    host, and is fed to C(docker load) piece by piece, from the first one on. When the transfer breaks off, or the
+    playbook is ended, the next run sends what is missing. A load that is going on is waited for, not begun again.
   - An archive compressed with zstd is decompressed on the host; by the control node while it sends, where the host has
     no C(zstd). Docker itself reads gzip, bzip2 and xz.
   - Before anything is sent, the disks are compared with what the image needs, in C(/var/tmp) for the pieces and in
@@ -59,6 +59,10 @@ options:
     type: int
     default: 0
   decompress:
+    description: Used between the parts of this action; leave it alone.
+    type: bool
+    default: false
+  anew:
     description: Used between the parts of this action; leave it alone.
     type: bool
     default: false
@@ -112,6 +116,7 @@ ARGUMENTS: dict[str, Any] = {
     "step": {"type": "str", "choices": ["look", "prepare", "start", "poll"], "default": "look"},
     "pieces": {"type": "int", "default": 0},
     "decompress": {"type": "bool", "default": False},
+    "anew": {"type": "bool", "default": False},
 }
 
 
@@ -129,7 +134,7 @@ def run_step(module: AnsibleModule, store: ImageStore, there: bool) -> dict[str,
     elif params["step"] == "start" and not there:
         zstd = module.get_bin_path("zstd", required=True) if params["decompress"] else None
         docker = module.get_bin_path("docker", required=True)
-        store.start(shared, params["pieces"], sys.executable, docker, zstd, params["checksum"])
+        store.start(shared, params["pieces"], sys.executable, docker, zstd, params["checksum"], params["anew"])
     elif params["step"] == "poll":
         return store.poll(shared)
     return {}

@@ -8,6 +8,7 @@ so it imports nothing but the standard library, of Python 3.9.
 
   receive <path> <size> <sha256>    take one piece from standard input
   load [--zstd <program>] [--sha256 <of the tar>] --docker <program> -- <file>...
+  load (the same options) --follow <folder>    the pieces in a folder, while they arrive
 """
 
 from __future__ import annotations
@@ -20,10 +21,14 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Iterable, Iterator, Sequence
 from typing import IO, Any
 
 CHUNK = 2**20
+# Seconds without a byte after which nobody sends any more, and between two looks for the next piece.
+BROKEN_OFF = 60
+PAUSE = 0.2
 
 
 class FeedError(Exception):
@@ -92,21 +97,61 @@ def of_files(paths: Iterable[str]) -> Iterator[bytes]:
             yield from chunks(stream)
 
 
-class Decompressed:
-    """The bytes of compressed files, by way of the program zstd."""
+def of_folder(folder: str) -> Iterator[bytes]:
+    """The bytes of the pieces in a folder, which may still be arriving, until there are as many as the file count says.
 
-    def __init__(self, program: str, paths: Sequence[str]) -> None:
+    Raises FeedError when they arrive no more.
+    """
+    index = 0
+    while True:
+        path = os.path.join(folder, "%03d" % index)
+        if os.path.exists(path):
+            yield from of_files([path])
+            index += 1
+        elif _count(folder) == index:
+            return
+        elif _idle(folder) > BROKEN_OFF:
+            raise FeedError("the transfer broke off")
+        else:
+            time.sleep(PAUSE)
+
+
+def _count(folder: str) -> int | None:
+    try:
+        with open(os.path.join(folder, "count"), encoding="ascii") as stream:
+            return int(stream.read())
+    except FileNotFoundError:
+        return None
+
+
+def _idle(folder: str) -> float:
+    """Seconds since something was written there."""
+    latest = os.stat(folder).st_mtime
+    for name in os.listdir(folder):
+        with contextlib.suppress(FileNotFoundError):  # it got its name as a whole piece
+            latest = max(latest, os.stat(os.path.join(folder, name)).st_mtime)
+    return time.time() - latest
+
+
+class Decompressed:
+    """Bytes decompressed by the program zstd."""
+
+    def __init__(self, program: str, source: Iterable[bytes]) -> None:
         command = [program, "-dcq"]
         self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)  # noqa: S603 - no shell
         self._problem: str | None = None
-        self._thread = threading.Thread(target=self._fill, args=(paths,), daemon=True)
+        self._thread = threading.Thread(target=self._fill, args=(source,), daemon=True)
         self._thread.start()
 
-    def _fill(self, paths: Sequence[str]) -> None:
+    def _fill(self, source: Iterable[bytes]) -> None:
         try:
-            for data in of_files(paths):
+            for data in source:
                 self._input.write(data)
-        except OSError as error:  # a file that cannot be read, or zstd gave up: its exit status tells
+        except FeedError as error:
+            self._problem = str(error)
+        except BrokenPipeError:  # zstd gave up, and has said why
+            pass
+        except OSError as error:
             self._problem = f"the archive cannot be read: {error}"
         finally:
             with contextlib.suppress(OSError):
@@ -122,10 +167,10 @@ class Decompressed:
         yield from chunks(stream)
         self._thread.join()
         status = self._process.wait()
-        if status != 0:
-            raise FeedError(f"the archive is damaged: zstd ended with exit status {status}")
         if self._problem:
             raise FeedError(self._problem)
+        if status != 0:
+            raise FeedError(f"the archive is damaged: zstd ended with exit status {status}")
 
 
 def fed(source: Iterable[bytes], target: IO[bytes], sha256: str | None) -> None:
@@ -148,9 +193,10 @@ def fed(source: Iterable[bytes], target: IO[bytes], sha256: str | None) -> None:
         target.write(data)
 
 
-def load(docker: str, files: Sequence[str], zstd: str | None, sha256: str | None) -> int:
-    """Have Docker load an archive that lies in one file or several; its exit status. Raises FeedError."""
-    source: Iterable[bytes] = Decompressed(zstd, files) if zstd else of_files(files)
+def load(docker: str, source: Iterable[bytes], zstd: str | None, sha256: str | None) -> int:
+    """Have Docker load an archive; its exit status. Raises FeedError."""
+    if zstd:
+        source = Decompressed(zstd, source)
     process = subprocess.Popen([docker, "load"], stdin=subprocess.PIPE)  # noqa: S603 - no shell
     target: Any = process.stdin
     try:
@@ -178,13 +224,15 @@ def main(argv: Sequence[str]) -> int:
     loading.add_argument("--docker", required=True)
     loading.add_argument("--zstd")
     loading.add_argument("--sha256")
-    loading.add_argument("files", nargs="+")
+    loading.add_argument("--follow")
+    loading.add_argument("files", nargs="*")
     given = parser.parse_args(argv)
     try:
         if given.command == "receive":
             receive(sys.stdin.buffer, given.path, given.size, given.sha256)
             return 0
-        return load(given.docker, given.files, given.zstd, given.sha256)
+        source = of_folder(given.follow) if given.follow else of_files(given.files)
+        return load(given.docker, source, given.zstd, given.sha256)
     except FeedError as error:
         sys.stderr.write(f"{error}\n")
         return 1

@@ -24,8 +24,8 @@ from ansible_collections.tandem.vllm.plugins.module_utils.host.system import Sys
 ABANDONED = 300
 # Seconds that a look at the load waits for its end, and between two questions. To begin anew would cost more processor
 # time, which Docker needs.
-PATIENCE = 5.0
-PAUSE = 0.5
+PATIENCE = 10.0
+PAUSE = 1.0
 
 
 class StoreError(Exception):
@@ -43,15 +43,20 @@ class ImageStore:
     def prepare(self, shared: str | None, zstd: str | None, python: str, write: bool) -> dict[str, Any]:
         """Get ready for pieces, and tell what is there. Raises StoreError.
 
-        Returns {loading: whether a load is going on, and if not: folder, python, zstd, disks {folder, root}, held
-        {name: {size, sha256}}, archive {size, compression, tar_size} of a shared one}. write: false changes nothing.
+        Returns {loading: whether Docker loads an archive that is all there, and if not: folder, python, zstd, disks
+        {folder, root}, held {name: {size, sha256}}, archive {size, compression, tar_size} of a shared one}. write:
+        false changes nothing.
         """
-        if self._state().state == "running":
+        count = os.path.join(self._folder, image_transfer.COUNT)
+        running = self._state().state == "running"
+        if running and (shared or os.path.exists(count)):
             return {"loading": True}
         archive = _facts(shared) if shared else None
         held = {} if shared else self._held(write)
         if write:
             self._make()
+            if os.path.exists(count):
+                os.unlink(count)
         system = System(self._run)
         status, out, _err = self._run(["docker", "info", "--format", "{{.DockerRootDir}}"])
         root = out.strip() if status == 0 and out.startswith("/") else DOCKER_ROOT
@@ -66,13 +71,20 @@ class ImageStore:
         }
 
     def start(
-        self, shared: str | None, count: int, python: str, docker: str, zstd: str | None, sha256: str | None
+        self,
+        shared: str | None,
+        count: int,
+        python: str,
+        docker: str,
+        zstd: str | None,
+        sha256: str | None,
+        anew: bool = False,
     ) -> None:
-        """Start loading in the background: the first `count` pieces, or the shared archive. Raises StoreError.
+        """Start loading in the background: the shared archive, the first `count` pieces, or with 0 all that will come.
 
-        One that another run has started meanwhile goes on.
+        A load that is going on, of another run even, goes on; unless it has to begin `anew`. Raises StoreError.
         """
-        if self._state().state == "running":
+        if self._state().state == "running" and not anew:
             return
         names = [image_transfer.piece_name(index) for index in range(count)]
         files = self._files(shared, names)

@@ -23,6 +23,8 @@ MISSING: dict[str, Any] = {"image_id": None, "changed": False}
 THERE: dict[str, Any] = {"image_id": REF, "changed": False}
 FOLDER = image_transfer.folder(REF)
 REMOVED = f"rm -rf '{FOLDER}'"
+SENT_ON = ("pieces", "decompress", "anew")
+COUNTED = image_transfer.count_command(FOLDER, 3)
 # The archive of these tests, in pieces of four bytes.
 CONTENT = b"abcdefghi"
 PARTS = {f"00{index}": CONTENT[start : start + 4] for index, start in enumerate((0, 4, 8))}
@@ -75,7 +77,7 @@ class Run:
     ) -> None:
         self.shown: list[str] = []
         self.steps: list[str] = []
-        self.started: dict[str, Any] = {}
+        self.started: list[dict[str, Any]] = []
         self.commands: list[str] = []
         self.sent: dict[str, bytes] = {}
         self.now, self._clock = 7.0, clock
@@ -101,7 +103,7 @@ class Run:
             step = module_args["step"]
             self.steps.append(step)
             if step == "start":
-                self.started = {key: module_args[key] for key in ("pieces", "decompress")}
+                self.started.append({key: module_args[key] for key in SENT_ON if key in module_args})
             answer = next(to_poll) if step == "poll" else answers[step]
             assert answer is not None
             return dict(answer)
@@ -167,9 +169,11 @@ def test_check_mode_only_tells(monkeypatch: pytest.MonkeyPatch, archive: str, lo
 def test_load(monkeypatch: pytest.MonkeyPatch, archive: str) -> None:
     run = Run(monkeypatch, MISSING, ready(), MISSING, [loading(0), loading(50), loading(100), DONE], archive)
     assert run.result == {**DONE, "changed": True}
-    assert run.steps == ["prepare", "start"] + ["poll"] * 4
-    assert (run.sent, run.started) == (PARTS, {"pieces": 3, "decompress": False})
-    assert run.commands == [REMOVED]
+    # The first start is for the pieces that are to come; the second sees that it goes on.
+    assert run.steps == ["prepare", "start", "start"] + ["poll"] * 4
+    whole = {"pieces": 3, "decompress": False, "anew": False}
+    assert (run.sent, run.started) == (PARTS, [{"pieces": 0, "decompress": False}, whole])
+    assert run.commands == [COUNTED, REMOVED]
     assert run.shown == [
         "node1: sending the image archive, 0.0 GiB",
         "node1: sent 0 of 0 MiB, 44 %, 0 MiB/s (0 s)",
@@ -184,23 +188,24 @@ def test_load(monkeypatch: pytest.MonkeyPatch, archive: str) -> None:
 
 
 RESUMES: list[Any] = [
-    pytest.param(held(_000=b"abcd"), ["001", "002"], "1 of 3", id="the first is there"),
-    pytest.param(held(_001=b"efgh", _002=b"i"), ["000"], "2 of 3", id="the first is lost"),
-    pytest.param(held(_000=b"abcd", _001=b"efgh", _002=b"i"), [], "3 of 3", id="all are there"),
-    pytest.param(held(_000=b"abcd", _001=b"efgx"), ["001", "002"], "1 of 3", id="a bit flipped"),
-    pytest.param(held(_000=b"abcd", _001=b"ef"), ["001", "002"], "1 of 3", id="cut off"),
-    pytest.param(held(_003=b"abcd"), ["000", "001", "002"], None, id="of another archive"),
+    pytest.param(held(_000=b"abcd"), ["001", "002"], "1 of 3", False, id="the first is there"),
+    pytest.param(held(_001=b"efgh", _002=b"i"), ["000"], "2 of 3", False, id="the first is lost"),
+    pytest.param(held(_000=b"abcd", _001=b"efgh", _002=b"i"), [], "3 of 3", False, id="all are there"),
+    pytest.param(held(_000=b"abcd", _001=b"efgx"), ["001", "002"], "1 of 3", True, id="a bit flipped"),
+    pytest.param(held(_000=b"abcd", _001=b"ef"), ["001", "002"], "1 of 3", True, id="cut off"),
+    pytest.param(held(_003=b"abcd"), ["000", "001", "002"], None, False, id="of another archive"),
 ]
 
 
-@pytest.mark.parametrize(("there", "sent", "words"), RESUMES)
+@pytest.mark.parametrize(("there", "sent", "words", "anew"), RESUMES)
 def test_what_is_there_is_not_sent_again(
-    monkeypatch: pytest.MonkeyPatch, archive: str, there: dict[str, Any], sent: list[str], words: str | None
+    monkeypatch: pytest.MonkeyPatch, archive: str, there: dict[str, Any], sent: list[str], words: str | None, anew: bool
 ) -> None:
     run = Run(monkeypatch, MISSING, ready(held=there), MISSING, [DONE], archive)
     assert run.result["changed"] is True
     assert run.sent == {name: PARTS[name] for name in sent}
-    assert run.started["pieces"] == 3
+    # Docker is fed when it is known that all are right; and what may have been fed with a wrong one begins anew.
+    assert run.started == [{"pieces": 3, "decompress": False, "anew": anew}]
     known = f"; {words} pieces were there already" if words else ""
     assert f"node1: sent in 0 s{known}, loading" in run.shown
 
@@ -230,15 +235,15 @@ def test_a_connection_that_breaks_leaves_the_pieces(monkeypatch: pytest.MonkeyPa
 def test_a_piece_that_is_refused(
     monkeypatch: pytest.MonkeyPatch, archive: str, answer: dict[str, Any], reason: str
 ) -> None:
-    run = Run(monkeypatch, MISSING, ready(), archive=archive, receives=answer)
+    run = Run(monkeypatch, MISSING, ready(), MISSING, archive=archive, receives=answer)
     assert run.result == {"failed": True, "changed": False, "msg": f"node1: image archive {archive}: {reason}"}
-    assert (run.steps, run.commands) == (["prepare", "look"], [])
+    assert (run.steps, run.commands) == (["prepare", "start", "look"], [])
 
 
 def test_another_run_brought_the_image_meanwhile(monkeypatch: pytest.MonkeyPatch, archive: str) -> None:
     gone = {"rc": 1, "stdout": "", "stderr": "000 cannot be written: No such file or directory\n"}
-    run = Run(monkeypatch, THERE, ready(), archive=archive, receives=gone)
-    assert (run.result, run.steps) == ({**THERE, "changed": True}, ["prepare", "look"])
+    run = Run(monkeypatch, THERE, ready(), MISSING, archive=archive, receives=gone)
+    assert (run.result, run.steps) == ({**THERE, "changed": True}, ["prepare", "start", "look"])
 
 
 def test_progress_on_a_slow_line(monkeypatch: pytest.MonkeyPatch, archive: str) -> None:
@@ -252,13 +257,13 @@ def test_progress_on_a_slow_line(monkeypatch: pytest.MonkeyPatch, archive: str) 
     ]
     # And what was read is not what the file was.
     assert run.result["msg"].endswith("it changed while it was read: 1073741824 bytes before, 4194304 after")
-    assert (run.steps, run.commands) == (["prepare", "look"], [])
+    assert (run.steps, run.commands) == (["prepare", "start", "look"], [])
 
 
 def test_a_worker_that_outlives_its_playbook(monkeypatch: pytest.MonkeyPatch, archive: str) -> None:
     parents = iter([7, 7, 1])
     monkeypatch.setattr(image_load.os, "getppid", lambda: next(parents))
-    run = Run(monkeypatch, MISSING, ready(), archive=archive)
+    run = Run(monkeypatch, MISSING, ready(), MISSING, archive=archive)
     assert run.result["msg"].endswith("the playbook was ended")
     assert (list(run.sent), run.commands) == (["000"], [])
 
@@ -274,7 +279,8 @@ def compressed(tmp_path: Path) -> str:
 def test_the_host_decompresses(monkeypatch: pytest.MonkeyPatch, compressed: str) -> None:
     found = ready(zstd="/usr/bin/zstd")
     run = Run(monkeypatch, MISSING, found, MISSING, [DONE], compressed, zstd="/usr/bin/zstd")
-    assert (b"".join(run.sent.values()), run.started) == (ZSTD_HEAD, {"pieces": 5, "decompress": True})
+    assert b"".join(run.sent.values()) == ZSTD_HEAD
+    assert [(start["pieces"], start["decompress"]) for start in run.started] == [(0, True), (5, True)]
 
 
 def test_the_control_node_decompresses(monkeypatch: pytest.MonkeyPatch, compressed: str) -> None:
@@ -288,7 +294,8 @@ def test_the_control_node_decompresses(monkeypatch: pytest.MonkeyPatch, compress
     monkeypatch.setattr(pieces, "read", from_zstd)
     run = Run(monkeypatch, MISSING, ready(), MISSING, [DONE], compressed, zstd="/usr/bin/zstd")
     assert read == [(compressed, "/usr/bin/zstd", 4)]
-    assert (run.sent, run.started) == (PARTS, {"pieces": 3, "decompress": False})
+    assert run.sent == PARTS
+    assert [(start["pieces"], start["decompress"]) for start in run.started] == [(0, False), (3, False)]
     # Of the ten bytes that the archive tells.
     assert "node1: sent 0 of 0 MiB, 40 %, 0 MiB/s (0 s)" in run.shown
 
@@ -323,14 +330,14 @@ def test_a_shared_archive(monkeypatch: pytest.MonkeyPatch, given: Any) -> None:
     found["disks"]["folder"]["free_mib"] = 0
     run = Run(monkeypatch, MISSING, found, MISSING, [loading(7), DONE], "/on/the/host.tar.zst", shared=given)
     assert (run.result, run.sent) == ({**DONE, "changed": True}, {})
-    assert run.started == {"pieces": 0, "decompress": True}
+    assert run.started == [{"pieces": 0, "decompress": True}]
     # The folder holds the program that fed Docker.
     assert run.commands == [REMOVED]
     assert run.shown == ["node1: reading the image archive, 7 % (0 s)", "node1: image loaded (0 s)"]
 
 
 def test_a_connection_that_cannot_feed(monkeypatch: pytest.MonkeyPatch, archive: str) -> None:
-    run = Run(monkeypatch, MISSING, ready(), archive=archive, pipelining=False)
+    run = Run(monkeypatch, MISSING, ready(), MISSING, archive=archive, pipelining=False)
     assert run.result["msg"].endswith("this connection cannot feed a command with data. Use ansible.builtin.ssh")
 
 
@@ -366,11 +373,11 @@ def test_a_load_that_fails(
 ) -> None:
     run = Run(monkeypatch, MISSING, ready(), MISSING, polls, archive, **arguments)
     assert run.result == {"failed": True, "changed": False, "msg": f"node1: image archive {archive}: {reason}"}
-    assert run.commands == ([REMOVED] if removed else [])
+    assert run.commands == [COUNTED, *([REMOVED] if removed else [])]
 
 
 def test_the_image_comes_while_it_is_sent(monkeypatch: pytest.MonkeyPatch, archive: str) -> None:
-    run = Run(monkeypatch, MISSING, ready(), THERE, archive=archive)
+    run = Run(monkeypatch, MISSING, ready(held=held(_000=b"abcd")), THERE, archive=archive)
     assert (run.result, run.steps) == ({**THERE, "changed": True}, ["prepare", "start"])
 
 

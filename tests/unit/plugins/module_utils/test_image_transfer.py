@@ -26,7 +26,7 @@ def test_names_follow_from_the_image() -> None:
     ("listing", "pieces", "leftovers"),
     [
         ([], [], []),
-        (["001", "000", "image_feed.py"], ["000", "001"], []),
+        (["001", "000", "image_feed.py", "count"], ["000", "001"], []),
         (["1000", "999", "100"], ["100", "999", "1000"], []),
         (["000", "001.part", "x", "0001", "²"], ["000"], ["0001", "001.part", "x", "²"]),
     ],
@@ -166,6 +166,10 @@ def test_command_lines() -> None:
     assert plain == ["python3", "-I", f"{FOLDER}/image_feed.py", "load", "--docker", "docker", "--", "/a", "/b"]
     full = image_transfer.load_command("python3", FOLDER, "docker", ["/a"], "/usr/bin/zstd", "ab")
     assert full[4:8] == ["--zstd", "/usr/bin/zstd", "--sha256", "ab"]
+    follow = image_transfer.load_command("python3", FOLDER, "docker", [], None, None)
+    assert follow[3:] == ["load", "--docker", "docker", "--follow", FOLDER]
+    path = f"{FOLDER}/count"
+    assert image_transfer.count_command(FOLDER, 22) == f"echo 22 > {path}.new && mv {path}.new {path}"
     assert image_transfer.start_command("x.service", ["cat", "/mnt/$1/a"]) == [
         *("systemd-run", "--quiet", "--unit", "x.service", "--property=RemainAfterExit=yes", "cat", "/mnt/$$1/a")
     ]

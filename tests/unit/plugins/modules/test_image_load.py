@@ -121,14 +121,14 @@ def test_prepare_without_zstd(host: Host) -> None:
 @pytest.mark.parametrize(
     ("arguments", "asked"),
     [
-        ({"pieces": 3}, (None, 3, sys.executable, "/usr/bin/docker", None, None)),
+        ({"pieces": 3}, (None, 3, sys.executable, "/usr/bin/docker", None, None, False)),
         (
-            {"pieces": 3, "decompress": True, "checksum": SHA256},
-            (None, 3, sys.executable, "/usr/bin/docker", "/usr/bin/zstd", SHA256),
+            {"pieces": 3, "decompress": True, "checksum": SHA256, "anew": True},
+            (None, 3, sys.executable, "/usr/bin/docker", "/usr/bin/zstd", SHA256, True),
         ),
         (
             {"shared": True, "archive": "/a.tar"},
-            ("/a.tar", 0, sys.executable, "/usr/bin/docker", None, None),
+            ("/a.tar", 0, sys.executable, "/usr/bin/docker", None, None, False),
         ),
     ],
 )

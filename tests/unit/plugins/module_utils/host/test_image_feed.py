@@ -9,6 +9,7 @@ import os
 import random
 import subprocess
 import sys
+import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -184,6 +185,74 @@ def test_docker_refuses(
     programs = Programs(docker=125, deaf_after=1000)
     assert run(monkeypatch, programs, *options, "--docker", "docker", "--", *files) == 125
     assert capsys.readouterr().err == ""
+
+
+class Clock:
+    """Time that passes only while somebody sleeps; `arrivals` happen meanwhile, one a sleep."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, arrivals: Sequence[Any]) -> None:
+        self.now, self._arrivals = time.time(), iter(arrivals)
+        monkeypatch.setattr(time, "time", lambda: self.now)
+        monkeypatch.setattr(time, "sleep", self._sleep)
+
+    def _sleep(self, seconds: float) -> None:
+        self.now += seconds
+        arrival = next(self._arrivals, None)
+        if arrival:
+            arrival()
+
+
+@pytest.mark.parametrize("zstd", [[], ["--zstd", "zstd"]])
+def test_pieces_are_followed_while_they_arrive(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, files: list[str], zstd: list[str]
+) -> None:
+    target = tmp_path / "x"
+    target.mkdir()
+
+    def moves(*numbers: int) -> None:
+        for number in numbers:
+            os.rename(files[number], target / f"00{number}")
+
+    count = target / "count"
+    Clock(monkeypatch, [lambda: moves(0), None, lambda: moves(1, 2), None, lambda: count.write_text("3\n") and None])
+    programs = Programs()
+    assert run(monkeypatch, programs, *zstd, "--docker", "docker", "--follow", str(target)) == 0
+    assert (programs.started["docker"].taken, programs.started["docker"].closed) == (DATA, True)
+
+
+@pytest.mark.parametrize("zstd", [[], ["--zstd", "zstd"]])
+def test_pieces_that_arrive_no_more(
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    tmp_path: Path,
+    files: list[str],
+    zstd: list[str],
+) -> None:
+    clock = Clock(monkeypatch, [])
+    began = clock.now
+    programs = Programs()
+    said = lost(monkeypatch, capsys, programs, *zstd, "--docker", "docker", "--follow", str(tmp_path))
+    assert said == "the transfer broke off\n"
+    assert 59 < clock.now - began < 62
+    assert sorted(files) == sorted(str(path) for path in tmp_path.iterdir())
+
+
+def test_a_slow_line_has_not_broken_off(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    part = tmp_path / "000.7.part"
+    part.write_bytes(DATA)
+    clock: Any = None
+
+    def more() -> None:
+        os.utime(part, (clock.now, clock.now))
+
+    def whole() -> None:
+        part.rename(tmp_path / "000")
+        (tmp_path / "count").write_text("1")
+
+    clock = Clock(monkeypatch, [more] * 1000 + [whole])
+    programs = Programs()
+    assert run(monkeypatch, programs, "--docker", "docker", "--follow", str(tmp_path)) == 0
+    assert programs.started["docker"].taken == DATA
 
 
 def test_docker_refuses_at_the_end(monkeypatch: pytest.MonkeyPatch, files: list[str]) -> None:

@@ -108,10 +108,25 @@ def test_dockers_folder(tmp_path: Path, answer: tuple[int, str, str], root: str)
     assert commands.run == [["docker", "info", "--format", "{{.DockerRootDir}}"]]
 
 
-def test_a_load_that_is_going_on(folder: Path) -> None:
+@pytest.mark.parametrize("shared", [None, "/a.tar"])
+def test_a_load_that_is_going_on(folder: Path, shared: str | None) -> None:
+    if shared is None:
+        (folder / "count").write_text("2\n")
     commands = Commands(RUNNING)
-    assert prepare(commands, folder) == {"loading": True}
-    assert (commands.run, len(os.listdir(folder))) == ([], 3)
+    assert prepare(commands, folder, shared) == {"loading": True}
+    assert (commands.run, (folder / "002.7.part").exists()) == ([], True)
+
+
+def test_a_load_that_waits_for_pieces_gets_them(folder: Path) -> None:
+    found = prepare(Commands(RUNNING), folder)
+    assert (found["loading"], found["held"]) == (False, HELD)
+
+
+@pytest.mark.parametrize("write", [False, True])
+def test_a_count_of_before_counts_no_more(folder: Path, write: bool) -> None:
+    (folder / "count").write_text("2\n")
+    assert prepare(Commands(), folder, write=write)["loading"] is False
+    assert (folder / "count").exists() != write
 
 
 def test_a_shared_archive(folder: Path, tmp_path: Path) -> None:
@@ -153,6 +168,19 @@ def test_start(folder: Path) -> None:
         "/usr/bin/python3", str(folder), "/usr/bin/docker", files, "/usr/bin/zstd", "ab"
     )
     assert commands.run == [*FORGET, image_transfer.start_command(UNIT, loading)]
+
+
+def test_start_before_there_are_pieces(folder: Path) -> None:
+    commands = Commands()
+    store(commands, folder).start(None, 0, "python3", "docker", None, None)
+    assert commands.run[-1][-2:] == ["--follow", str(folder)]
+
+
+def test_start_anew(folder: Path) -> None:
+    commands = Commands(RUNNING)
+    store(commands, folder).start(None, 2, "python3", "docker", None, None, anew=True)
+    assert commands.run[:2] == FORGET
+    assert commands.run[2][-1] == str(folder / "001")
 
 
 def test_start_with_a_shared_archive(folder: Path, tmp_path: Path) -> None:
