@@ -63,8 +63,9 @@ def disk_image(host: Host) -> Finding:
     if root is None:
         return not_checked("free space in Docker's folder was not read")
     # Where only the compressed layers' size is known, the least and the most that it may become.
-    factors = (UNPACKED, UNPACKED) if image.get("size_exact", True) else (UNPACKED, UNPACKED * COMPRESSION)
-    least, most = (_needs(root, _disk(host, ARCHIVE_FOLDER), factor * size, float(size)) for factor in factors)
+    # While it loads, Docker holds a copy of the archive beside what it unpacks of it.
+    unpacked = (UNPACKED, UNPACKED) if image.get("size_exact", True) else (UNPACKED, UNPACKED * COMPRESSION)
+    least, most = (_needs(root, _disk(host, ARCHIVE_FOLDER), (1 + f) * size, float(size)) for f in unpacked)
     short = [(disk, need) for disk, need in least if disk["free_mib"] < need]
     words = listing(["%s free in %s" % (_gib(disk["free_mib"]), disk["path"]) for disk, _need in short or least])
     if short:
