@@ -60,12 +60,24 @@ molecule: dev ## Every role's scenario on the lab's hosts (SCENARIO=name for one
 
 .PHONY: e2e
 e2e: dev ## The whole product on the lab; the lab stays up
-	@$(STEP) "lab up" ansible-playbook playbooks/lab_up.yml -i $(LAB)
 	@$(STEP) "pytest tests/e2e" pytest -v --durations=10 tests/e2e
 
 .PHONY: test
 test: ## Every gate above, in order, with times (KEEP_LAB=1 leaves the lab up)
 	@tools/test.sh
+
+# Offline bundle
+
+# Where `make bundle` writes it.
+BUNDLE ?= $(CURDIR)/.bundle
+# The image has another version: so it is the wheels that bring this one.
+BUNDLE_RAY ?= {"version": "2.59.0", "extras": ["default"]}
+
+.PHONY: bundle
+bundle: dev ## Make the lab's offline bundle, Ray's wheels and the model included (BUNDLE=folder)
+	@$(STEP) "lab up" ansible-playbook playbooks/lab_up.yml -i $(LAB)
+	@$(STEP) "bundle" ansible-playbook playbooks/bundle.yml -i $(LAB) -e tandem_bundle='$(BUNDLE)' -e bundle_model_files=true \
+		-e tandem_bundle_gateway_packages=true -e '{"tandem_ray": $(BUNDLE_RAY)}'
 
 # Demo
 

@@ -23,12 +23,16 @@ finish() {
     for i in "${!names[@]}"; do
         printf '%-10s %-8s %5d s\n' "${names[i]}" "${results[i]}" "${seconds[i]}"
     done
+    if [ -f tests/output/e2e.txt ]; then
+        printf '\nThe end-to-end test that failed first: %s\n\n' "$(tail -c 5000 tests/output/e2e.txt)"
+    fi
     printf '%-10s %-8s %5d s\n' all "$([ "$failed" = 0 ] && echo ok || echo FAILED)" "$SECONDS"
     exit "$failed"
 }
 trap 'failed=1; exit' INT TERM
 trap finish EXIT
 
+rm -f tests/output/e2e.txt
 run lint
 run units
 run sanity

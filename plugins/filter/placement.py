@@ -18,9 +18,16 @@ def upstreams(placement: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 
 def containers_on(
-    placement: Mapping[str, Any], node: str, image: str, engine_key: str, key_file: str
+    placement: Mapping[str, Any],
+    node: str,
+    image: str,
+    engine_key: str,
+    key_file: str,
+    model_environment: Mapping[str, Mapping[str, str]] | None = None,
 ) -> list[dict[str, Any]]:
-    return containers.node_containers(Placement.from_dict(placement), node, image, engine_key, key_file)
+    return containers.node_containers(
+        Placement.from_dict(placement), node, image, engine_key, key_file, pure.plain(model_environment or {})
+    )
 
 
 def containers_besides(present: list[dict[str, Any]], wanted: list[str]) -> list[dict[str, Any]]:
@@ -44,9 +51,13 @@ def contract_hosts(names: list[str], hostvars: Mapping[str, Any]) -> list[dict[s
 
 
 def release_record(
-    placement: Mapping[str, Any], image: str, engines: Mapping[str, list[dict[str, Any]]]
+    placement: Mapping[str, Any],
+    image: str,
+    engines: Mapping[str, list[dict[str, Any]]],
+    ray: Mapping[str, Any] | None = None,
+    launched: Mapping[str, str] | None = None,
 ) -> dict[str, Any]:
-    return release.release_record(Placement.from_dict(placement), image, engines)
+    return release.release_record(Placement.from_dict(placement), image, engines, ray, launched)
 
 
 def replica_rows(placement: Mapping[str, Any], engines: Mapping[str, list[dict[str, Any]]]) -> list[dict[str, Any]]:

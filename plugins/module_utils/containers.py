@@ -35,12 +35,19 @@ ENTRYPOINT = ["/bin/sh", "-c", f'VLLM_API_KEY="$(cat {KEY_IN_CONTAINER})" && exp
 
 
 def replica_container(
-    placement: Placement, service: Service, replica: Replica, image: str, engine_key: str, key_file: str
+    placement: Placement,
+    service: Service,
+    replica: Replica,
+    image: str,
+    engine_key: str,
+    key_file: str,
+    model_environment: Mapping[str, str] | None = None,
 ) -> dict[str, Any]:
     """Container options of a replica on one node, and how to ask it (url, served_name, task).
 
     image: id or reference, as the node has it. engine_key: only its fingerprint is used, as a label, so that a new key
-    makes a new container. key_file: the root-only file on the node that holds the key.
+    makes a new container. key_file: the root-only file on the node that holds the key. model_environment: variables
+    that the model's files on this node ask for.
     """
     limits = service.limits
     return {
@@ -52,7 +59,11 @@ def replica_container(
         "image": image,
         "entrypoint": ENTRYPOINT,
         "command": serve_argv(service, replica),
-        "env": {**OFFLINE_ENVIRONMENT, **{k: str(v) for k, v in service.environment.items()}},
+        "env": {
+            **OFFLINE_ENVIRONMENT,
+            **(model_environment or {}),
+            **{k: str(v) for k, v in service.environment.items()},
+        },
         "mounts": [
             {"type": "bind", "source": service.model.path, "target": service.model.path, "read_only": True},
             {"type": "bind", "source": key_file, "target": KEY_IN_CONTAINER, "read_only": True},
@@ -83,11 +94,20 @@ def device_requests(gpus: Sequence[str], access: str) -> list[dict[str, Any]]:
 
 
 def node_containers(
-    placement: Placement, node: str, image: str, engine_key: str, key_file: str
+    placement: Placement,
+    node: str,
+    image: str,
+    engine_key: str,
+    key_file: str,
+    model_environment: Mapping[str, Mapping[str, str]] | None = None,
 ) -> list[dict[str, Any]]:
-    """Container options of every replica on a node, in the order of the placement."""
+    """Container options of every replica on a node, in the order of the placement.
+
+    model_environment: per model path the variables that the model's files on this node ask for.
+    """
+    by_path = model_environment or {}
     return [
-        replica_container(placement, service, replica, image, engine_key, key_file)
+        replica_container(placement, service, replica, image, engine_key, key_file, by_path.get(service.model.path))
         for service, replica in placement.on_node(node)
     ]
 

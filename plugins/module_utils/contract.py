@@ -55,7 +55,7 @@ class Contract:
     inventory_hosts: every host name of the inventory. Keys come as their states (api_keys.py): a contract holds no
     secret. archive_exists: whether image.archive is a file on the control node; None where none is named.
     bundle: folder of the offline bundle, ray: the Ray that its wheels bring into the image; None where there is none.
-    bundle_exists: whether that folder has a manifest.
+    bundle_exists: whether that folder has a manifest. bundle_gateway_packages: whether gateways get nginx from there.
     """
 
     topology: str
@@ -72,6 +72,7 @@ class Contract:
     bundle: Any = None
     ray: Any = None
     bundle_exists: bool | None = None
+    bundle_gateway_packages: Any = False
 
 
 def read_contract(contract: Contract) -> tuple[Placement | None, Problems]:
@@ -92,6 +93,7 @@ class _Reader:
         problems.kind("tandem_lab", c.lab, "boolean")
         self.image()
         self.bundle()
+        self.ray()
         self.keys()
         nodes = self.nodes()
         self.gateways()
@@ -135,6 +137,14 @@ class _Reader:
             if problems.kind("tandem_bundle", c.bundle, "text", remedy) and c.bundle_exists is False:
                 wanted = "must be a folder on the control node that holds a manifest.json"
                 problems.add("tandem_bundle", c.bundle, wanted, remedy)
+        variable = "tandem_bundle_gateway_packages"
+        if problems.kind(variable, c.bundle_gateway_packages, "boolean") and c.bundle_gateway_packages and not c.bundle:
+            wanted = f"is required with {variable}: the packages come from there"
+            remedy = f"Make a bundle with playbooks/bundle.yml, or leave out {variable}"
+            problems.add("tandem_bundle", None, wanted, remedy)
+
+    def ray(self) -> None:
+        c, problems = self.contract, self.problems
         if c.ray is None or not problems.mapping("tandem_ray", c.ray, RAY_KEYS, required=["version"]):
             return
         version, extras = c.ray["version"], c.ray.get("extras") or []

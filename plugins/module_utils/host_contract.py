@@ -9,8 +9,12 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from ansible_collections.tandem.vllm.plugins.module_utils import vocabulary
 from ansible_collections.tandem.vllm.plugins.module_utils.placement import Placement, Replica, Service
 from ansible_collections.tandem.vllm.plugins.module_utils.problems import Problems
+
+# Vocabulary files per model path: path below its directory -> SHA-256.
+Held = Mapping[str, Mapping[str, str]]
 
 
 @dataclass(frozen=True)
@@ -28,7 +32,8 @@ class HostFacts:
 
     missing: what Tandem needs there and did not find, each with its remedy. docker_error: why Docker did not answer.
     image_present: whether tandem_image.ref is among its images. models: per path the parsed config.json, or the reason
-    why there is none. listeners: per port.
+    why there is none. listeners: per port. vocabularies: per model path the known vocabulary files below it, path ->
+    SHA-256. builds_in: the variables (vocabulary.py) whose vocabulary the image brings itself, of those asked for.
     """
 
     addresses: tuple[str, ...] = ()
@@ -37,6 +42,8 @@ class HostFacts:
     image_present: bool = False
     models: Mapping[str, Any] = field(default_factory=dict)
     listeners: Mapping[int, Listener] = field(default_factory=dict)
+    vocabularies: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    builds_in: Collection[str] = ()
 
 
 def judge_node(
@@ -45,8 +52,13 @@ def judge_node(
     facts: HostFacts,
     image: Mapping[str, Any],
     models_to_come: Collection[str] = (),
+    vocabularies_to_come: Held | None = None,
 ) -> Problems:
-    """Problems of a host of tandem_nodes. models_to_come: model directories that need not be there yet."""
+    """Problems of a host of tandem_nodes.
+
+    models_to_come: model directories that need not be there yet. vocabularies_to_come: per model path the vocabulary
+    files that are sent later.
+    """
     problems = Problems()
     _common(problems, node, placement.nodes[node].address, facts)
     if facts.docker_error:
@@ -59,8 +71,26 @@ def judge_node(
         found = facts.models.get(service.model.path)
         if isinstance(found, Mapping) or service.model.path not in models_to_come:
             _model(problems, node, service, replica, found)
+        _vocabulary(problems, node, service, facts, vocabularies_to_come or {})
         _port(problems, node, f"tandem_services[{service.name}].port", replica.port, facts)
     return problems
+
+
+def to_ask_for(placement: Placement, node: str, facts: HostFacts, to_come: Held) -> list[vocabulary.Vocabulary]:
+    """Vocabularies that models of a node lack there: the image may bring them itself, and is to be asked."""
+    found = [
+        vocabulary.family(facts.models.get(service.model.path))
+        for service, _replica in placement.on_node(node)
+        if _lacks(service, facts, to_come)
+    ]
+    return [wanted for number, wanted in enumerate(found) if wanted and wanted not in found[:number]]
+
+
+def model_environments(placement: Placement, node: str, facts: HostFacts, to_come: Held) -> dict[str, dict[str, str]]:
+    """Per model path of a node the environment variables that the model's files ask for; other models are left out."""
+    paths = {service.model.path for service, _replica in placement.on_node(node)}
+    found = {path: vocabulary.environment(path, _held(path, facts, to_come)) for path in sorted(paths)}
+    return {path: variables for path, variables in found.items() if variables}
 
 
 def judge_gateway(name: str, address: str, port: int, facts: HostFacts) -> Problems:
@@ -84,6 +114,33 @@ def _port(problems: Problems, host: str, variable: str, port: int, facts: HostFa
     if listener and not listener.ours:
         who = listener.process + (" (pid %d)" % listener.pid if listener.pid else "")
         problems.add(f"{host}: {variable}", port, f"is taken by {who}", "Stop that process or choose another port")
+
+
+def _held(path: str, facts: HostFacts, to_come: Held) -> dict[str, str]:
+    return {**facts.vocabularies.get(path, {}), **to_come.get(path, {})}
+
+
+def _lacks(service: Service, facts: HostFacts, to_come: Held) -> list[str]:
+    """What a service's model lacks of its vocabulary. Who sets the variable by hand knows where the vocabulary is."""
+    path = service.model.path
+    wanted = vocabulary.family(facts.models.get(path))
+    if wanted is None or wanted.variable in service.environment:
+        return []
+    return vocabulary.lacking(facts.models.get(path), _held(path, facts, to_come))
+
+
+def _vocabulary(problems: Problems, node: str, service: Service, facts: HostFacts, to_come: Held) -> None:
+    wanted, lacks = vocabulary.family(facts.models.get(service.model.path)), _lacks(service, facts, to_come)
+    if wanted is None or not lacks or wanted.variable in facts.builds_in:
+        return
+    reason = ", and ".join(lacks) + ". vLLM would fetch it from the internet when it starts"
+    remedy = (
+        f"Put it there (its address: {', '.join(vocabulary.URL + name for name in wanted.files)}), or deploy from a "
+        "bundle made with it (docs/bundle.md)"
+    )
+    if not facts.image_present:
+        remedy += ". Or load the image on the node first: newer ones bring the vocabulary, which Tandem then finds out"
+    problems.add(f"{node}: tandem_services[{service.name}].model.path", service.model.path, reason, remedy)
 
 
 def _model(problems: Problems, node: str, service: Service, replica: Replica, found: Any) -> None:

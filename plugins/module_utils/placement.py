@@ -188,9 +188,13 @@ def service_release(service: Service, image: str) -> str:
     return fingerprint({**asdict(service), "replicas": None, "image": image})
 
 
-def release(placement: Placement, image: str) -> str:
-    """Short id of a whole deployment: the name of its release record."""
-    return fingerprint({"placement": placement.to_dict(), "image": image})
+def release(placement: Placement, image: str, ray: Mapping[str, Any] | None = None) -> str:
+    """Short id of a whole deployment: the name of its release record.
+
+    ray: {version, extras} that is added to the image, or None.
+    """
+    added = {"ray": [ray["version"], sorted(ray.get("extras") or ())]} if ray else {}
+    return fingerprint({"placement": placement.to_dict(), "image": image, **added})
 
 
 def plain(value: Any) -> Any:

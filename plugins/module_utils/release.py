@@ -29,18 +29,31 @@ def _replicas(placement: Placement, engines: Engines) -> Iterator[tuple[Service,
             yield service, replica, said[0] if said else {}
 
 
-def release_record(placement: Placement, image: str, engines: Engines) -> dict[str, Any]:
-    """Enough to tell later what ran, and to run the same again. Holds no key."""
+def release_record(
+    placement: Placement,
+    image: str,
+    engines: Engines,
+    ray: Mapping[str, Any] | None = None,
+    launched: Mapping[str, str] | None = None,
+) -> dict[str, Any]:
+    """Enough to tell later what ran, and to run the same again. Holds no key.
+
+    ray: {version, extras} that was added to the image, or None. launched: per node the image that its containers were
+    made of, where that is not `image` itself: one made on the node, or the same by its id.
+    """
+    launched = launched or {}
     return {
         "schema": 1,
-        "release": release(placement, image),
+        "release": release(placement, image, ray),
         "image": image,
+        "ray": dict(ray) if ray else None,
         "placement": placement.to_dict(),
         "replicas": [
             {
                 "replica": replica.name,
                 "container": replica.container,
-                "service_release": service_release(service, image),
+                "image": launched.get(replica.nodes[0], image),
+                "service_release": service_release(service, launched.get(replica.nodes[0], image)),
                 "argv": serve_argv(service, replica),
                 "vllm_version": said.get("vllm_version"),
                 "kv_cache_tokens": said.get("kv_cache_tokens"),

@@ -26,8 +26,8 @@ options:
     required: true
   quick:
     description:
-      - Compare names and sizes only. Files whose content was not compared are in RV(not_checked), and RV(valid) is
-        false.
+      - Compare names and sizes, and the content of what is small (wheels, packages, manifests of models) only. Files
+        whose content was not compared are in RV(not_checked), and RV(valid) is false.
     type: bool
     default: false
   placement:
@@ -297,9 +297,9 @@ def main() -> None:
     if seen.manifest is not None:
         worth = compare.worth_hashing(seen.manifest, seen.found)
         to_hash = [file for file in worth if seen.found[file.path].sha256 is None]
-        if not params["quick"]:
-            apply_hashes(folder, seen, {file.path: folder.hashed(file.path) for file in to_hash})
-            to_hash = []
+        now = [file for file in to_hash if not params["quick"] or file.kind in compare.QUICK_KINDS]
+        apply_hashes(folder, seen, {file.path: folder.hashed(file.path) for file in now})
+        to_hash = [file for file in to_hash if file not in now]
     judge(seen)
     not_checked = compare.unchecked(seen.manifest, seen.found) if seen.manifest else []
     module.exit_json(

@@ -13,6 +13,8 @@ version_added: 0.1.0
 description:
   - Reads what a host has (addresses, Docker, image, model directories, listening ports) and compares it with what the
     placement wants of it, as a node, as a gateway or as both.
+  - Where a model lacks a vocabulary that vLLM would fetch from the internet, the image is asked whether it brings it,
+    in a container of its own without a network.
   - Fails with one message that names each variable, its value, what is wanted and what to do.
 author:
   - The Tandem contributors (@tandem)
@@ -34,6 +36,12 @@ options:
     type: list
     elements: str
     default: []
+  vocabularies_to_come:
+    description:
+      - Vocabulary files that are sent later, by the path of their model. C(path) below the model's directory and
+        C(sha256) of each.
+    type: dict
+    default: {}
   gateway:
     description: Where the gateway listens on this host, with C(address) and C(port); left out on hosts that are none.
     type: dict
@@ -54,6 +62,11 @@ image_present:
   description: Whether the image is on this node.
   returned: success
   type: bool
+model_environment:
+  description: Environment variables that a model's files ask for, by the model's path; other models are left out.
+  returned: success
+  type: dict
+  sample: {/models/gpt-oss-20b: {TIKTOKEN_ENCODINGS_BASE: /models/gpt-oss-20b/vocabulary}}
 problems:
   description: What is wrong, one entry a problem.
   returned: failure
@@ -61,12 +74,16 @@ problems:
   elements: str
 """
 
+from dataclasses import replace
+
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.tandem.vllm.plugins.module_utils.host.docker import tolerant
 from ansible_collections.tandem.vllm.plugins.module_utils.host.machine import Machine
 from ansible_collections.tandem.vllm.plugins.module_utils.host_contract import (
     judge_gateway,
     judge_node,
+    model_environments,
+    to_ask_for,
 )
 from ansible_collections.tandem.vllm.plugins.module_utils.placement import GATEWAY_UNIT, Placement
 from ansible_collections.tandem.vllm.plugins.module_utils.problems import Problems
@@ -76,6 +93,7 @@ ARGUMENTS = {
     "host": {"type": "str", "required": True},
     "image": {"type": "dict", "required": True},
     "models_to_come": {"type": "list", "elements": "str", "default": []},
+    "vocabularies_to_come": {"type": "dict", "default": {}},
     "gateway": {"type": "dict"},
 }
 
@@ -86,13 +104,22 @@ def main() -> None:
     placement, host = Placement.from_dict(module.params["placement"]), module.params["host"]
     image, gateway = module.params["image"], module.params["gateway"]
     machine, problems, image_present = Machine(tolerant(module.run_command)), Problems(), False
+    to_come = {
+        path: {file["path"]: file["sha256"] for file in files}
+        for path, files in module.params["vocabularies_to_come"].items()
+    }
+    environment = {}
     if host in placement.nodes:
         here = placement.on_node(host)
         facts = machine.node_facts(
             image["ref"], [s.model.path for s, _r in here], {r.port: r.container for _s, r in here}
         )
         image_present = facts.image_present
-        problems.found += judge_node(placement, host, facts, image, module.params["models_to_come"]).found
+        if image_present:
+            asked = to_ask_for(placement, host, facts, to_come)
+            facts = replace(facts, builds_in=[v.variable for v in asked if machine.builds_in(image["ref"], v)])
+        problems.found += judge_node(placement, host, facts, image, module.params["models_to_come"], to_come).found
+        environment = model_environments(placement, host, facts, to_come)
     if gateway:
         facts = machine.gateway_facts(gateway["port"], GATEWAY_UNIT)
         problems.found += judge_gateway(host, gateway["address"], gateway["port"], facts).found
@@ -101,7 +128,7 @@ def main() -> None:
             msg=problems.message(f"{host} does not fit the contract (nothing was changed)"),
             problems=[str(p) for p in problems.found],
         )
-    module.exit_json(changed=False, image_present=image_present)
+    module.exit_json(changed=False, image_present=image_present, model_environment=environment)
 
 
 if __name__ == "__main__":

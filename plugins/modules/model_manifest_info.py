@@ -165,8 +165,9 @@ disk:
   type: dict
 needs:
   description:
-    - What the model would fetch from the internet at start-up. C(variable) is the environment variable that names a
-      folder to take it from instead, C(files) what it must hold, with C(name), C(sha256) and C(url).
+    - What the model would fetch from the internet at start-up. C(folder) is the folder of the model's directory that is
+      to hold it instead, C(variable) the environment variable that leads there, C(files) what it must hold, with
+      C(name), C(sha256) and C(url).
   returned: always
   type: list
   elements: dict
@@ -177,6 +178,7 @@ from dataclasses import asdict, replace
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.tandem.vllm.plugins.module_utils import vocabulary
 from ansible_collections.tandem.vllm.plugins.module_utils.bundle import model_manifest
 from ansible_collections.tandem.vllm.plugins.module_utils.bundle.model_manifest import (
     Finding,
@@ -264,7 +266,7 @@ def judge(params: dict[str, Any], model: ModelFiles, manifest: ModelManifest | N
         "record": model_manifest.to_record(model.path, found),
         "record_path": record_path,
         "disk": model.disk(),
-        "needs": model_manifest.extra_files(model.parsed(model_manifest.CONFIG)),
+        "needs": vocabulary.needs(model.parsed(model_manifest.CONFIG)),
     }
 
 

@@ -45,6 +45,10 @@ options:
   ray:
     description: The Ray that the image is to have (C(tandem_ray)), with C(version) and C(extras).
     type: raw
+  bundle_gateway_packages:
+    description: Whether gateways get nginx's packages from the bundle (C(tandem_bundle_gateway_packages)).
+    type: raw
+    default: false
   nodes:
     description: The hosts of the group C(tandem_nodes), each with C(name), C(address) and C(gpus).
     type: list
@@ -131,6 +135,7 @@ ARGUMENTS: dict[str, Any] = {
     "bundle": {"type": "raw"},
     "bundle_is_made": {"type": "bool", "default": True},
     "ray": {"type": "raw"},
+    "bundle_gateway_packages": {"type": "raw", "default": False},
     "nodes": {"type": "list", "elements": "dict", "default": []},
     "gateways": {"type": "list", "elements": "dict", "default": []},
     "inventory_hosts": {"type": "list", "elements": "str", "default": []},
@@ -158,7 +163,7 @@ def main() -> None:
             problems=[str(p) for p in problems.found],
         )
     else:
-        module.exit_json(changed=False, placement=placement.to_dict(), release=release(placement, image["ref"]))
+        module.exit_json(changed=False, placement=placement.to_dict(), release=release(placement, image["ref"], stated["ray"]))
 
 
 if __name__ == "__main__":

@@ -43,10 +43,7 @@ def main(folder: Path, case: str, source: Path) -> None:
     """Make it."""
     shutil.rmtree(folder, ignore_errors=True)
     shutil.copytree(source / "pip", folder / "pip")
-    first = {
-        "wrong_python": A.replace("py3-none-any", "cp312-cp312-manylinux2014_x86_64"),
-        "newer_manylinux": A.replace("py3-none-any", "cp311-cp311-manylinux_2_99_x86_64"),
-    }.get(case, A)
+    first = A.replace("py3-none-any", "cp312-cp312-manylinux2014_x86_64") if case == "wrong_python" else A
     code = "raise ImportError('libnone.so.1: cannot open shared object file')" if case == "import" else ""
     library = b"\x7fELF\0libc.so.6\0GLIBC_2.99\0" if case == "newer_library" else b""
     wheel(folder, first, code, "tandem-b", library)
@@ -65,7 +62,8 @@ def main(folder: Path, case: str, source: Path) -> None:
         for path in sorted(folder.rglob("*"))
         if path.is_file()
     ]
-    tamper(folder, case)
+    if case == "flipped":
+        flip(folder / A)
     entry: dict[str, Any] = json.loads((source.parent.parent / f"{source.name}.json").read_text())["entry"]
     split = [(w, w.split("-")) for w in wheels]
     entry.update(
@@ -78,18 +76,11 @@ def main(folder: Path, case: str, source: Path) -> None:
     json.dump({"folder": str(folder), "entry": entry, "files": files}, sys.stdout)
 
 
-def tamper(folder: Path, case: str) -> None:
-    """Change a folder after its manifest was made."""
-    if case == "flipped":
-        data = bytearray((folder / A).read_bytes())
-        data[40] ^= 1
-        (folder / A).write_bytes(bytes(data))
-    elif case == "missing":
-        (folder / B).unlink()
-    elif case == "extra":
-        wheel(folder, "tandem_c-1.0-py3-none-any.whl")
-    elif case == "sdist":
-        (folder / "tandem_c-1.0.tar.gz").write_bytes(b"")
+def flip(path: Path) -> None:
+    """Change one bit of a file."""
+    data = bytearray(path.read_bytes())
+    data[40] ^= 1
+    path.write_bytes(bytes(data))
 
 
 def digest(path: Path) -> str:

@@ -20,6 +20,8 @@ from ansible_collections.tandem.vllm.plugins.module_utils.bundle.manifest import
 )
 
 PART = ".part"
+# What is installed as it is, and takes a second or less to read.
+QUICK_KINDS = ("wheel", "requirements", "model_manifest", "package")
 COPY_AGAIN = "Copy the file again from where the bundle was made, or run playbooks/bundle.yml again there"
 MAKE_AGAIN = "Do not use this bundle: take it again, whole, from where it was made"
 REMOVE = "Remove it from the folder, unless you know better; then make the bundle again with it"

@@ -18,6 +18,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from ansible_collections.tandem.vllm.plugins.module_utils import vocabulary
+
 SCHEMA = 1
 # A file on its way to its name.
 PART = ".part"
@@ -233,7 +235,7 @@ def _incomplete(found: Mapping[str, Found], shards: Mapping[str, Sequence[str] |
         problems += [Finding(name, "index", f"is not there, and {index} names it") for name in missing]
     if CONFIG not in found:
         problems.append(Finding(CONFIG, "config", "is not there, and every model has one"))
-    if not any(TOKENIZERS.search(path) for path in found):
+    if not any(TOKENIZERS.search(path) for path in found if path not in vocabulary.known_paths()):
         problems.append(Finding("", "tokenizer", "has no tokenizer, such as tokenizer.json or tokenizer.model"))
     return problems
 
@@ -406,28 +408,3 @@ def lacking(node: str, model: Mapping[str, Any], source: Mapping[str, Any]) -> s
         f"{node}: {len(needed)} of the files of {model['path']} are to be sent, and the source {source['path']} lacks "
         f"{shown}, or has them in another size. Next: complete the source"
     )
-
-
-# What a model fetches by itself
-
-# The encodings of openai-harmony, as its src/tiktoken_ext/public_encodings.rs has them. At start-up it looks for them
-# in the folder that the variable names and, without it, asks the internet (openai/harmony#101, vllm#22525).
-HARMONY = "gpt_oss"
-VOCABULARIES = {
-    "o200k_base.tiktoken": "446a9538cb6c348e3516120d7c08b09f57c36495e2acfffe59a5bf8b0cfb1a2d",
-    "cl100k_base.tiktoken": "223921b76ee99bde995b7ff738513eef100fb51d18c93597a113bcffe865b2a7",
-}
-VOCABULARY_URL = "https://openaipublic.blob.core.windows.net/encodings/"
-
-
-def extra_files(config: Any) -> list[dict[str, Any]]:
-    """What a model of this config.json would fetch at start-up, and how it is given instead.
-
-    Each {variable: name of the environment variable, to be set to a folder in the container; files: what the folder
-    must hold, each {name, sha256, url}}.
-    """
-    kind = config.get("model_type") if isinstance(config, Mapping) else None
-    if kind != HARMONY:
-        return []
-    files = [{"name": n, "sha256": sha256, "url": VOCABULARY_URL + n} for n, sha256 in VOCABULARIES.items()]
-    return [{"variable": "TIKTOKEN_ENCODINGS_BASE", "files": files}]

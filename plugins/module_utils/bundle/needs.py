@@ -9,6 +9,8 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from ansible_collections.tandem.vllm.plugins.module_utils import vocabulary
+from ansible_collections.tandem.vllm.plugins.module_utils.bundle import packages
 from ansible_collections.tandem.vllm.plugins.module_utils.bundle.manifest import (
     BundledModel,
     Image,
@@ -153,11 +155,15 @@ def _model_row(manifest: Manifest, service: Service) -> dict[str, Any]:
     if wanted.revision and wanted.revision != bundled.revision:
         held = f"is of revision {bundled.revision}" if bundled.revision else "states no revision"
         return _row(what, nodes, OTHER, f"{bundled.manifest} {held}")
-    return _row(what, nodes, THERE, _model_detail(bundled, wanted.revision))
+    return _row(what, nodes, THERE, _model_detail(manifest, bundled, wanted.revision))
 
 
-def _model_detail(bundled: BundledModel, revision: str | None) -> str:
-    files = "with its files" if bundled.has_files else "manifest only: its files have to be on the nodes already"
+def _model_detail(manifest: Manifest, bundled: BundledModel, revision: str | None) -> str:
+    # Vocabulary files are in the bundle without the model's others too.
+    folder = bundled.manifest.rpartition(".json")[0] + f"/{vocabulary.FOLDER}/"
+    some = any(file.path.startswith(folder) for file in manifest.files)
+    only = "manifest and vocabulary only: its other files" if some else "manifest only: its files"
+    files = "with its files" if bundled.has_files else f"{only} have to be on the nodes already"
     compared = "" if revision else "; the contract states no revision: not compared"
     return f"{bundled.manifest}, {files}{compared}"
 
@@ -170,12 +176,18 @@ def _controller_row(manifest: Manifest, what: str, start: str, end: str) -> dict
 
 
 def _package_row(manifest: Manifest, gateway: str) -> dict[str, Any]:
-    """nginx and what it depends on, for one gateway; the manifest's `needs` says which, when it knows the host."""
-    packages = [file.path for file in manifest.of_kind("package")]
+    """nginx and what it depends on, for one gateway; the manifest's `needs` says which, when it knows the host.
+
+    Which release a gateway runs is compared when it is deployed: no host is asked here.
+    """
+    paths = [file.path for file in manifest.of_kind("package")]
     if manifest.needs and gateway in manifest.needs:
-        packages = [path for path in packages if path in manifest.needs[gateway]]
-    folders = sorted({path.rpartition("/")[0] for path in packages})
+        paths = [path for path in paths if path in manifest.needs[gateway]]
+    held = sorted({path.rpartition("/")[0] for path in paths})
+    folders = packages.whole(paths)
     what = "packages of nginx"
-    if not any(path.rpartition("/")[2].startswith("nginx") for path in packages):
-        return _row(what, [gateway], MISSING, "no package of nginx" + (f" in {', '.join(folders)}" if folders else ""))
-    return _row(what, [gateway], THERE, f"{', '.join(folders)}: {len(packages)} files")
+    if not folders:
+        detail = f"no {packages.GATEWAY_PACKAGE} with an index" + (f" in {', '.join(held)}" if held else "")
+        return _row(what, [gateway], MISSING, detail)
+    count = sum(path.endswith(".deb") and path.rpartition("/")[0] in folders for path in paths)
+    return _row(what, [gateway], THERE, f"{', '.join(folders)}: {count} packages")

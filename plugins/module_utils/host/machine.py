@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import glob
+import hashlib
 import importlib.util
 import json
 import os
@@ -15,10 +16,14 @@ import struct
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from ansible_collections.tandem.vllm.plugins.module_utils import vocabulary
 from ansible_collections.tandem.vllm.plugins.module_utils.host.docker import Docker, Runner
+from ansible_collections.tandem.vllm.plugins.module_utils.host.image_python import run_python
 from ansible_collections.tandem.vllm.plugins.module_utils.host_contract import HostFacts, Listener
 
 REQUESTS_REMEDY = "Install python3-requests there: Ansible's Docker modules need it"
+# To load a vocabulary takes a second; on a busy machine the container's start takes longer.
+PROBE_SECONDS = 120
 SYSTEMD_REMEDY = "Tandem needs a host that runs systemd"
 
 
@@ -35,7 +40,7 @@ class Machine:
 
     def node_facts(self, image: str, models: Iterable[str], ports: Mapping[int, str]) -> HostFacts:
         """What judge_node needs. ports: per port the name of Tandem's container that should publish it."""
-        missing = self._missing_systemd()
+        missing, models = self._missing_systemd(), list(models)
         if importlib.util.find_spec("requests") is None:
             missing["Python package requests"] = REQUESTS_REMEDY
         error, published = self._published_ports()
@@ -52,7 +57,12 @@ class Machine:
             image_present=not error and self._docker.image_id(image) is not None,
             models={path: self._model_config(path) for path in models},
             listeners=listeners,
+            vocabularies={path: self._vocabulary(path) for path in models},
         )
+
+    def builds_in(self, image: str, wanted: vocabulary.Vocabulary) -> bool:
+        """Whether an image that is there loads a vocabulary by itself, tried in a container without a network."""
+        return run_python(self._docker, image, ["-c", wanted.probe], PROBE_SECONDS).status == 0
 
     def gateway_facts(self, port: int, unit: str) -> HostFacts:
         """What judge_gateway needs. unit: the systemd unit whose processes may hold the port."""
@@ -101,6 +111,11 @@ class Machine:
             return f"its config.json is not valid JSON: {error}"
         return parsed if isinstance(parsed, dict) else "its config.json is not a JSON object"
 
+    def _vocabulary(self, path: str) -> dict[str, str]:
+        """The known vocabulary files of a model directory with their SHA-256, or with why they cannot be read."""
+        found = {name: _sha256(os.path.join(self._path(path), name)) for name in vocabulary.known_paths()}
+        return {name: sha256 for name, sha256 in found.items() if sha256 is not None}
+
     def _listener(self, port: int, unit: str | None = None) -> Listener | None:
         """The process that listens on a TCP port on any address but loopback; None when the port is free."""
         inodes = self._listening_inodes(port)
@@ -139,6 +154,17 @@ class Machine:
                 return stream.read()
         except OSError:  # not there, or gone meanwhile: the same as empty for every caller
             return ""
+
+
+def _sha256(path: str) -> str | None:
+    """The SHA-256 of a small file, or why it cannot be read; None where there is none."""
+    try:
+        with open(path, "rb") as stream:
+            return hashlib.sha256(stream.read()).hexdigest()
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        return str(error.strerror)
 
 
 def _is_loopback(hex_address: str) -> bool:

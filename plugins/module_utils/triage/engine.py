@@ -15,7 +15,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ansible_collections.tandem.vllm.plugins.module_utils.triage import gpu as triage_gpu
+from ansible_collections.tandem.vllm.plugins.module_utils.triage import memory as triage_memory
+from ansible_collections.tandem.vllm.plugins.module_utils.triage import model as triage_model
+from ansible_collections.tandem.vllm.plugins.module_utils.triage import nccl as triage_nccl
 from ansible_collections.tandem.vllm.plugins.module_utils.triage import pip as triage_pip
+from ansible_collections.tandem.vllm.plugins.module_utils.triage import ray as triage_ray
+from ansible_collections.tandem.vllm.plugins.module_utils.triage import server as triage_server
 from ansible_collections.tandem.vllm.plugins.module_utils.triage.signature import (
     CONFIDENCES,
     LOW,
@@ -26,7 +31,15 @@ from ansible_collections.tandem.vllm.plugins.module_utils.triage.signature impor
 )
 from ansible_collections.tandem.vllm.plugins.module_utils.triage.text import Hit, Text
 
-FAMILIES: tuple[Family, ...] = (triage_gpu.FAMILY, triage_pip.FAMILY)
+FAMILIES: tuple[Family, ...] = (
+    triage_gpu.FAMILY,
+    triage_pip.FAMILY,
+    triage_ray.FAMILY,
+    triage_nccl.FAMILY,
+    triage_memory.FAMILY,
+    triage_model.FAMILY,
+    triage_server.FAMILY,
+)
 
 
 @dataclass(frozen=True)

@@ -190,14 +190,22 @@ class Text:
         """Whether a phrase is anywhere in the text."""
         return self.find(pattern) is not None
 
-    def fact(self, pattern: str) -> str | None:
-        """First group of a regular expression in the text with single blanks, case ignored; None where none is.
+    def last(self, *patterns: str) -> int:
+        """Where any of the phrases stands last, as an offset in the text without white space; -1 where none is."""
+        places = (match.start() for pattern in patterns for match in phrase(pattern).finditer(self._joined))
+        return max(places, default=-1)
+
+    def search(self, pattern: str) -> re.Match[str] | None:
+        """First place of a regular expression in the text with single blanks, case ignored.
 
         Where a line broke within the words, it is looked for without any white space.
         """
         match = re.search(pattern, self.flat, re.IGNORECASE)
-        if not match:
-            match = re.search(re.sub(r"(?:\\s| )[*+?]?", "", pattern), self.squeezed, re.IGNORECASE)
+        return match or re.search(re.sub(r"(?:\\s| )[*+?]?", "", pattern), self.squeezed, re.IGNORECASE)
+
+    def fact(self, pattern: str) -> str | None:
+        """First group of a regular expression (see search); None where it is not there."""
+        match = self.search(pattern)
         return match.group(1) if match else None
 
     def facts(self, pattern: str) -> list[str]:

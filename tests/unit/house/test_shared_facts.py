@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import yaml
+from ansible_collections.tandem.vllm.plugins.module_utils.bundle.packages import GATEWAY_PACKAGE
 from ansible_collections.tandem.vllm.plugins.module_utils.placement import DEFAULT_GATEWAY_PORT, GATEWAY_UNIT
 from ansible_collections.tandem.vllm.tests.unit.house.tree import ROOT
 
@@ -14,3 +15,8 @@ def test_the_gateways_unit_and_port() -> None:
     role = ROOT / "roles/nginx_gateway"
     assert yaml.safe_load((role / "vars/main.yml").read_text())["__nginx_gateway_unit"] == GATEWAY_UNIT
     assert yaml.safe_load((role / "defaults/main.yml").read_text())["nginx_gateway_port"] == DEFAULT_GATEWAY_PORT
+
+
+def test_what_a_bundle_fetches_is_what_the_gateway_installs() -> None:
+    role = yaml.safe_load((ROOT / "roles/nginx_gateway/vars/main.yml").read_text())
+    assert role["__nginx_gateway_distributions"]["Debian"]["package"] == GATEWAY_PACKAGE

@@ -41,6 +41,8 @@ def test_views_take_the_plain_form() -> None:
     on_node = FILTERS["containers_on"](DATA, "gpu2", IMAGE, KEY, "/k")
     assert on_node == containers.node_containers(PLACEMENT, "gpu2", IMAGE, KEY, "/k")
     assert [c["name"] for c in on_node] == ["tandem-chat-gpu2"]
+    asked = FILTERS["containers_on"](DATA, "gpu2", IMAGE, KEY, "/k", {PLACEMENT.services[0].model.path: {"A": "1"}})
+    assert asked[0]["env"]["A"] == "1"
     engines = {"gpu1": [{"container": "tandem-chat-gpu1", "state": "ready", "vllm_version": "0.32.0"}]}
     assert FILTERS["release_record"](DATA, IMAGE, engines) == release.release_record(PLACEMENT, IMAGE, engines)
     assert [row["vllm"] for row in FILTERS["replica_rows"](DATA, engines)] == ["0.32.0", "?"]

@@ -44,6 +44,21 @@ def container(service: Service, key: str = KEY) -> dict[str, Any]:
     return replica_container(PLACEMENT, service, service.replicas[0], IMAGE, key, "/etc/tandem/engine.key")
 
 
+def test_what_the_model_asks_for_is_in_the_environment_and_yields_to_the_service() -> None:
+    options = replica_container(
+        PLACEMENT, GPU, GPU.replicas[0], IMAGE, KEY, "/k", {"TIKTOKEN_ENCODINGS_BASE": "/v", "NCCL_DEBUG": "INFO"}
+    )
+    assert (options["env"]["TIKTOKEN_ENCODINGS_BASE"], options["env"]["NCCL_DEBUG"]) == ("/v", "WARN")
+
+
+def test_each_model_has_its_own_environment() -> None:
+    asked = node_containers(
+        PLACEMENT, "gpu1", IMAGE, KEY, "/k", {GPU.model.path: {"A": "1"}, CPU.model.path: {"B": "1"}}
+    )
+    variables = {options["name"]: [name for name in "AB" if name in options["env"]] for options in asked}
+    assert variables == {GPU.replicas[0].container: ["A"], CPU.replicas[0].container: ["B"]}
+
+
 def without_fingerprints(options: dict[str, Any]) -> dict[str, Any]:
     """The options with both fingerprints taken out, after a look at them."""
     labels = dict(options["labels"])

@@ -1139,6 +1139,22 @@ BUNDLE = "Name the folder that playbooks/bundle.yml wrote"
                 )
             ],
         ),
+        ({"bundle": "/b", "bundle_exists": True, "bundle_gateway_packages": True}, []),
+        (
+            {"bundle": "/b", "bundle_exists": True, "bundle_gateway_packages": "yes"},
+            [Problem("tandem_bundle_gateway_packages", "'yes'", "must be true or false", CORRECT)],
+        ),
+        (
+            {"bundle_gateway_packages": True},
+            [
+                Problem(
+                    "tandem_bundle",
+                    "not set",
+                    "is required with tandem_bundle_gateway_packages: the packages come from there",
+                    "Make a bundle with playbooks/bundle.yml, or leave out tandem_bundle_gateway_packages",
+                )
+            ],
+        ),
     ],
 )
 def test_bundle_and_ray(stated: dict[str, Any], problems: list[Problem]) -> None:

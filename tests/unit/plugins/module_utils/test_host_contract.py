@@ -8,13 +8,17 @@ from typing import Any
 
 import pytest
 from ansible_collections.tandem.vllm.plugins.module_utils.host_contract import (
+    Held,
     HostFacts,
     Listener,
     judge_gateway,
     judge_node,
+    model_environments,
+    to_ask_for,
 )
 from ansible_collections.tandem.vllm.plugins.module_utils.placement import Model, Node, Placement, Replica, Service
 from ansible_collections.tandem.vllm.plugins.module_utils.problems import Problem
+from ansible_collections.tandem.vllm.plugins.module_utils.vocabulary import FAMILIES, URL
 
 REF = "sha256:" + "ab" * 32
 GPUS = tuple(str(n) for n in range(16))
@@ -196,3 +200,54 @@ def test_gateway() -> None:
         ),
         Problem("gw: tandem_gateway_port", "8080", "is taken by nginx (pid 7)", FREE_PORT),
     ]
+
+
+OSS = {"model_type": "gpt_oss", "num_attention_heads": 40, "num_key_value_heads": 8}
+O200K = "vocabulary/o200k_base.tiktoken"
+SHA = FAMILIES["gpt_oss"].files["o200k_base.tiktoken"]
+VARIABLE = "TIKTOKEN_ENCODINGS_BASE"
+BARE = replace(GOOD, models={"/models/big": OSS})
+PUT_IT = f"Put it there (its address: {URL}o200k_base.tiktoken), or deploy from a bundle made with it (docs/bundle.md)"
+LOAD_IT = ". Or load the image on the node first: newer ones bring the vocabulary, which Tandem then finds out"
+FETCHES = ". vLLM would fetch it from the internet when it starts"
+
+
+@pytest.mark.parametrize(
+    ("facts", "to_come", "reason", "asked"),
+    [
+        pytest.param(BARE, {}, f"{O200K} is not there", True, id="none"),
+        pytest.param(replace(BARE, image_present=False), {}, f"{O200K} is not there", True, id="no image to ask"),
+        pytest.param(
+            replace(BARE, vocabularies={"/models/big": {O200K: "0" * 64}}),
+            {},
+            f"{O200K} is another file than the one with the SHA-256 {SHA}",
+            True,
+            id="another file",
+        ),
+        pytest.param(BARE, {"/models/other": {O200K: SHA}}, f"{O200K} is not there", True, id="another model's"),
+        pytest.param(replace(BARE, builds_in=[VARIABLE]), {}, None, True, id="the image brings it"),
+        pytest.param(replace(BARE, vocabularies={"/models/big": {O200K: SHA}}), {}, None, False, id="there"),
+        pytest.param(BARE, {"/models/big": {O200K: SHA}}, None, False, id="to come"),
+        pytest.param(GOOD, {}, None, False, id="another family"),
+    ],
+)
+def test_vocabularies(facts: HostFacts, to_come: Held, reason: str | None, asked: bool) -> None:
+    image = {"ref": REF, "archive": "/srv/vllm.tar"}
+    remedy = PUT_IT + ("" if facts.image_present else LOAD_IT)
+    wanted = [Problem(MODEL, "'/models/big'", reason + FETCHES, remedy)] if reason else []
+    assert judge_node(placement(), "gpu1", facts, image, [], to_come).found == wanted
+    assert to_ask_for(placement(), "gpu1", facts, to_come) == ([FAMILIES["gpt_oss"]] if asked else [])
+    held = {**facts.vocabularies.get("/models/big", {}), **to_come.get("/models/big", {})}
+    environment = {"/models/big": {VARIABLE: "/models/big/vocabulary"}} if held.get(O200K) == SHA else {}
+    assert model_environments(placement(), "gpu1", facts, to_come) == environment
+
+
+def test_who_sets_the_variable_is_asked_for_nothing() -> None:
+    made = placement()
+    service = replace(made.services[0], environment={VARIABLE: "/vocabulary"})
+    assert judge_node(replace(made, services=(service,)), "gpu1", BARE, {"ref": REF}).found == []
+
+
+def test_a_model_that_is_sent_whole_is_not_judged_yet() -> None:
+    facts = replace(GOOD, models={"/models/big": "no such directory on the node"})
+    assert judge(facts, models_to_come=["/models/big"]) == []

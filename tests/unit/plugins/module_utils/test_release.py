@@ -44,11 +44,13 @@ def test_record() -> None:
         "schema": 1,
         "release": release(PLACEMENT, IMAGE),
         "image": IMAGE,
+        "ray": None,
         "placement": PLACEMENT.to_dict(),
         "replicas": [
             {
                 "replica": "chat-gpu1",
                 "container": "tandem-chat-gpu1",
+                "image": IMAGE,
                 "service_release": service_release(CHAT, IMAGE),
                 "argv": serve_argv(CHAT, first),
                 "vllm_version": "0.25.1",
@@ -57,6 +59,7 @@ def test_record() -> None:
             {
                 "replica": "chat-gpu2",
                 "container": "tandem-chat-gpu2",
+                "image": IMAGE,
                 "service_release": service_release(CHAT, IMAGE),
                 "argv": serve_argv(CHAT, second),
                 "vllm_version": None,
@@ -64,6 +67,20 @@ def test_record() -> None:
             },
         ],
     }
+
+
+def test_record_of_an_image_made_on_the_nodes() -> None:
+    ray = {"version": "2.59.0", "extras": ["default"]}
+    made = "sha256:" + "ef" * 32
+    record = release_record(PLACEMENT, IMAGE, ENGINES, ray, {"gpu1": made})
+    assert (record["image"], record["ray"]) == (IMAGE, ray)
+    assert [r["image"] for r in record["replicas"]] == [made, IMAGE]
+    assert [r["service_release"] for r in record["replicas"]] == [
+        service_release(CHAT, made),
+        service_release(CHAT, IMAGE),
+    ]
+    others = [release(PLACEMENT, IMAGE), release(PLACEMENT, IMAGE, {**ray, "version": "2.60.0"})]
+    assert record["release"] not in [*others, release(PLACEMENT, IMAGE, {**ray, "extras": []})]
 
 
 def test_record_can_be_written() -> None:

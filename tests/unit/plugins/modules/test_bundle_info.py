@@ -301,11 +301,17 @@ def test_a_folder_that_is_not_there(capsys: pytest.CaptureFixture[str], tmp_path
 
 
 def test_quick_says_what_it_did_not_check(capsys: pytest.CaptureFixture[str], bundle: Path) -> None:
-    flip(RAY)(bundle)
+    flip(IMAGE)(bundle)
     result = told(capsys, bundle, quick=True)
-    assert (result["valid"], result["problems"], result["hashed_mib"]) == (False, [], 0.0)
-    assert result["not_checked"] == sorted(CONTENT)
-    assert {file["path"]: file["size"] for file in result["to_hash"]} == {p: len(d) for p, (_k, d) in CONTENT.items()}
+    assert (result["valid"], result["problems"]) == (False, [])
+    large = {path: len(data) for path, (kind, data) in CONTENT.items() if kind in ("image", "model", "controller")}
+    assert result["not_checked"] == sorted(large)
+    assert {file["path"]: file["size"] for file in result["to_hash"]} == large
+
+
+def test_quick_reads_what_is_small(capsys: pytest.CaptureFixture[str], bundle: Path) -> None:
+    flip(RAY)(bundle)
+    assert [found["path"] for found in told(capsys, bundle, quick=True)["problems"]] == [RAY]
 
 
 def test_quick_sees_sizes_and_the_manifest(capsys: pytest.CaptureFixture[str], bundle: Path) -> None:

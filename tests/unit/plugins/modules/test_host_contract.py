@@ -13,6 +13,7 @@ import pytest
 from ansible.module_utils.testing import patch_module_args
 from ansible_collections.tandem.vllm.plugins.module_utils.host.machine import Machine
 from ansible_collections.tandem.vllm.plugins.module_utils.placement import Model, Node, Placement, Replica, Service
+from ansible_collections.tandem.vllm.plugins.module_utils.vocabulary import FAMILIES
 from ansible_collections.tandem.vllm.plugins.modules import host_contract
 from ansible_collections.tandem.vllm.plugins.modules.host_contract import main
 
@@ -42,6 +43,9 @@ class Fakes:
         return Machine(self.run, str(self.root))
 
     def run(self, argv: Sequence[str]) -> tuple[int, str, str]:
+        if argv[0] == "timeout":
+            # The container in which the image is asked for its vocabulary, and its removal.
+            return self.answers["probe"] if "run" in argv else (0, "", "")
         return self.answers["ip" if argv[0] == "ip" else argv[1]]
 
 
@@ -113,3 +117,29 @@ def test_a_host_without_docker_and_ip(
     assert status == 1
     assert [p.partition(" = ")[0] for p in result["problems"]] == ["gpu1: tandem_address", "gpu1: docker"]
     assert "docker: No such file or directory" in result["msg"]
+
+
+@pytest.mark.parametrize(("answer", "failed"), [((0, "", ""), False), ((1, "", "HarmonyError"), True)])
+def test_a_model_without_its_vocabulary(
+    capsys: pytest.CaptureFixture[str], fakes: Fakes, answer: tuple[int, str, str], failed: bool
+) -> None:
+    (fakes.root / "models/big/config.json").write_text('{"model_type": "gpt_oss"}')
+    fakes.answers["probe"] = answer
+    status, result = run(capsys, arguments())
+    assert status == int(failed)
+    if failed:
+        (problem,) = result["problems"]
+        assert "vocabulary/o200k_base.tiktoken is not there. vLLM would fetch it from the internet" in problem
+    else:
+        assert result["model_environment"] == {}
+
+
+def test_a_vocabulary_that_is_sent_later(capsys: pytest.CaptureFixture[str], fakes: Fakes) -> None:
+    (fakes.root / "models/big/config.json").write_text('{"model_type": "gpt_oss"}')
+    sha256 = FAMILIES["gpt_oss"].files["o200k_base.tiktoken"]
+    file = {"path": "vocabulary/o200k_base.tiktoken", "size": 3613922, "sha256": sha256}
+    status, result = run(capsys, {**arguments(), "vocabularies_to_come": {"/models/big": [file]}})
+    assert (status, result["model_environment"]) == (
+        0,
+        {"/models/big": {"TIKTOKEN_ENCODINGS_BASE": "/models/big/vocabulary"}},
+    )

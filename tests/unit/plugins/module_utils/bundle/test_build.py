@@ -43,7 +43,7 @@ FILES = {
     "wheels/x/requirements.txt": (10, SUM),
     "controller/requirements.txt": (10, SUM),
     "controller/wheels/jinja2-3.1.6-py3-none-any.whl": (10, SUM),
-    "packages/bookworm/nginx_1.22_amd64.deb": (10, SUM),
+    "packages/debian-12-amd64/nginx_1.22_amd64.deb": (10, SUM),
 }
 HOSTS = {"nodes": ["node-a", "node-b"], "gateways": ["gateway", "node-b"]}
 
@@ -58,7 +58,8 @@ HOSTS = {"nodes": ["node-a", "node-b"], "gateways": ["gateway", "node-b"]}
         ("models/big/config.json", "model"),
         ("models/stray.json", None),
         ("controller/collections/tandem-vllm-0.1.0.tar.gz", "controller"),
-        ("packages/bookworm/nginx_1.22_amd64.deb", "package"),
+        ("packages/debian-12-amd64/nginx_1.22_amd64.deb", "package"),
+        ("packages/debian-12-amd64/Packages", "package"),
         ("notes.txt", None),
     ],
 )
@@ -70,7 +71,7 @@ def test_who_needs_what() -> None:
     manifest = build(STATED, FILES, HOSTS)
     assert manifest.needs
     assert set(manifest.needs) == {"node-a", "node-b", "gateway"}
-    assert manifest.needs["gateway"] == ("packages/bookworm/nginx_1.22_amd64.deb",)
+    assert manifest.needs["gateway"] == ("packages/debian-12-amd64/nginx_1.22_amd64.deb",)
     assert manifest.needs["node-a"] == tuple(sorted(p for p in FILES if not p.startswith(("controller/", "packages/"))))
     assert set(manifest.needs["node-b"]) == {*manifest.needs["node-a"], *manifest.needs["gateway"]}
 

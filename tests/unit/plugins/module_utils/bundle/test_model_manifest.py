@@ -371,10 +371,6 @@ def test_no_room() -> None:
     assert mm.no_room("n1", [sent]) == []
 
 
-def test_extra_files() -> None:
-    (needs,) = mm.extra_files({"model_type": "gpt_oss", "architectures": ["GptOssForCausalLM"]})
-    assert needs["variable"] == "TIKTOKEN_ENCODINGS_BASE"
-    assert [file["name"] for file in needs["files"]] == ["o200k_base.tiktoken", "cl100k_base.tiktoken"]
-    assert all(mm.SHA256.fullmatch(file["sha256"]) and file["url"].endswith(file["name"]) for file in needs["files"])
-    for config in ({"model_type": "qwen2"}, {}, None, []):
-        assert mm.extra_files(config) == []
+def test_a_vocabulary_is_no_tokenizer() -> None:
+    found = {"config.json": FOUND["config.json"], "vocabulary/o200k_base.tiktoken": Found(1, A)}
+    assert [problem.kind for problem in mm.compare(None, found, {})] == ["tokenizer"]

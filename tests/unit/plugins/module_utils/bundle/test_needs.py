@@ -45,9 +45,13 @@ FILES = {
     "controller/wheels/packaging-26.4-py3-none-any.whl": "controller",
     "controller/collections/tandem-vllm-0.1.0.tar.gz": "controller",
     "controller/requirements.txt": "controller",
-    "packages/debian-12/nginx_1.22.1-9_amd64.deb": "package",
-    "packages/debian-12/nginx-common_1.22.1-9_all.deb": "package",
-    "packages/ubuntu-24.04/nginx_1.24.0_amd64.deb": "package",
+    "packages/debian-12-amd64/Packages": "package",
+    "packages/debian-12-amd64/nginx-light_1.22.1-9_all.deb": "package",
+    "packages/debian-12-amd64/nginx_1.22.1-9_amd64.deb": "package",
+    "packages/ubuntu-24.04-amd64/Packages": "package",
+    "packages/ubuntu-24.04-amd64/nginx-light_1.24.0_all.deb": "package",
+    "packages/debian-13-amd64/Packages": "package",
+    "packages/debian-13-amd64/nginx_1.26.0_amd64.deb": "package",
 }
 MANIFEST = Manifest(
     "two-node-a100",
@@ -57,7 +61,11 @@ MANIFEST = Manifest(
     images=(Image(REF, ID, "images/1.tar", None, 1, SHA),),
     wheelhouses=(WHEELHOUSE,),
     models=(BundledModel("/models/chat", "chat", "5ede1c9", "models/chat.json", False),),
-    needs={"gateway": ("packages/debian-12/nginx_1.22.1-9_amd64.deb",), "node-a": ("images/1.tar",)},
+    needs={
+        "gateway": tuple(path for path in FILES if path.startswith("packages/debian-12-amd64/")),
+        "half": tuple(path for path in FILES if path.startswith("packages/debian-13-amd64/")),
+        "node-a": ("images/1.tar",),
+    },
 )
 SERVICE = Service(
     "chat",
@@ -100,7 +108,7 @@ def test_all_is_there() -> None:
         "2 files, controller/wheels/*.whl",
         "controller/collections/tandem-vllm-0.1.0.tar.gz",
         "controller/requirements.txt",
-        "packages/debian-12: 1 files",
+        "packages/debian-12-amd64: 2 packages",
     ]
 
 
@@ -221,6 +229,12 @@ def test_models(bundled: dict[str, Any], wanted: dict[str, Any], state: str, det
     assert verdict(manifest, "model", replace(PLACEMENT, services=(service,))) == (state, detail)
 
 
+def test_a_model_whose_vocabulary_alone_is_there() -> None:
+    file = File("models/chat/vocabulary/o200k_base.tiktoken", 1, "0" * 64, "model")
+    wanted = "models/chat.json, manifest and vocabulary only: its other files have to be on the nodes already"
+    assert verdict(replace(MANIFEST, files=(*MANIFEST.files, file)), "model") == ("there", wanted)
+
+
 def test_no_model_at_all() -> None:
     assert verdict(replace(MANIFEST, models=()), "model") == ("missing", "the bundle holds no model")
 
@@ -242,9 +256,10 @@ def test_controller_parts_that_are_missing() -> None:
     ("manifest", "gateway", "state", "detail"),
     [
         # A gateway that the manifest does not know may take any distribution's.
-        (MANIFEST, "other", "there", "packages/debian-12, packages/ubuntu-24.04: 3 files"),
-        (MANIFEST, "node-a", "missing", "no package of nginx"),
-        (without("packages/"), "other", "missing", "no package of nginx"),
+        (MANIFEST, "other", "there", "packages/debian-12-amd64, packages/ubuntu-24.04-amd64: 3 packages"),
+        (MANIFEST, "half", "missing", "no nginx-light with an index in packages/debian-13-amd64"),
+        (MANIFEST, "node-a", "missing", "no nginx-light with an index"),
+        (without("packages/"), "other", "missing", "no nginx-light with an index"),
     ],
 )
 def test_packages(manifest: Manifest, gateway: str, state: str, detail: str) -> None:

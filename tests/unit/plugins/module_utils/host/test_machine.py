@@ -3,6 +3,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 from __future__ import annotations
 
+import hashlib
 import importlib.util
 import json
 from collections.abc import Sequence
@@ -15,6 +16,7 @@ from ansible_collections.tandem.vllm.plugins.module_utils.host.machine import (
     Machine,
 )
 from ansible_collections.tandem.vllm.plugins.module_utils.host_contract import HostFacts, Listener
+from ansible_collections.tandem.vllm.plugins.module_utils.vocabulary import FAMILIES
 
 HEADER = "  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode\n"
 ADDRESSES = json.dumps(
@@ -97,6 +99,7 @@ def test_a_good_node(host: Host) -> None:
         addresses=("127.0.0.1", "::1", "10.0.0.1"),
         image_present=True,
         models={"/models/big": {"num_attention_heads": 40}},
+        vocabularies={"/models/big": {}},
     )
     assert sorted(host.asked) == [
         ["docker", "image", "inspect", "--format", "{{.Id}}", "vllm:1"],
@@ -115,7 +118,33 @@ def test_a_bare_host(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
         missing={"systemd": SYSTEMD_REMEDY, "Python package requests": REQUESTS_REMEDY},
         docker_error="docker: not there",
         models={"/models/big": "no such directory on the node"},
+        vocabularies={"/models/big": {}},
     )
+
+
+def test_vocabularies(host: Host) -> None:
+    host.write("/models/oss/vocabulary/o200k_base.tiktoken", "IQ== 0\n")
+    host.write("/models/oss/vocabulary/other.tiktoken", "x")
+    (host.root / "models/odd/vocabulary/o200k_base.tiktoken").mkdir(parents=True)
+    assert host.machine.node_facts("vllm:1", ["/models/oss", "/models/odd"], {}).vocabularies == {
+        "/models/oss": {"vocabulary/o200k_base.tiktoken": hashlib.sha256(b"IQ== 0\n").hexdigest()},
+        "/models/odd": {"vocabulary/o200k_base.tiktoken": "Is a directory"},
+    }
+
+
+@pytest.mark.parametrize(("status", "built_in"), [(0, True), (1, False), (124, False)])
+def test_an_image_is_asked_for_its_vocabulary(host: Host, status: int, built_in: bool) -> None:
+    asked: list[list[str]] = []
+
+    def run(argv: Sequence[str]) -> tuple[int, str, str]:
+        asked.append(list(argv))
+        return (status, "", "HarmonyError") if "run" in argv else (0, "", "")
+
+    wanted = FAMILIES["gpt_oss"]
+    assert Machine(run, str(host.root)).builds_in("vllm:1", wanted) is built_in
+    # As it will run: without a network, and nothing is pulled.
+    assert " --pull never --network none " in " ".join(asked[0])
+    assert asked[0][-3:] == ["vllm:1", "-c", wanted.probe]
 
 
 def test_a_gateway_needs_no_docker(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
