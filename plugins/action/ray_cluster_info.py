@@ -47,7 +47,7 @@ class ActionModule(ActionBase):
             result["waited"] = round(waited, 1)
         if reason is not None and not latest.get("failed"):
             hosts = hosts_by_address(variables.get("hostvars") or {})
-            given_up = f" after {waited:.0f} s" if waited >= 1 else ""
+            given_up = f" after {waited:.0f} s" if timeout else ""
             result.update(failed=True, msg=give_up(host, container, given_up, latest, hosts))
         return result
 
@@ -82,11 +82,21 @@ def hosts_by_address(hostvars: Mapping[str, Any]) -> dict[str, str]:
 
 
 def give_up(host: str, container: str, given_up: str, latest: progress.Result, hosts: Mapping[str, str]) -> str:
-    """What lacks, which node's log says what, and the next command on each node that is missing."""
+    """What lacks, the end of this node's log, and the next command on each node whose log is not here."""
     parts = [f"The Ray cluster, seen from {container} on {host}, is not as expected{given_up}: {latest['verdict']}"]
     if latest["log_tail"]:
         parts.append(f"The log of {container} on {host} ends with: {' | '.join(latest['log_tail'][-3:])[-600:]}")
-    elsewhere = [hosts.get(address, address) for address in latest["missing_addresses"]]
-    places = [place for place in dict.fromkeys(elsewhere) if place != host] or [host]
-    commands = f"'docker logs --tail 100 {container}'"
-    return ". ".join(part.rstrip(".") for part in parts) + f". Next: on {' and on '.join(places)} run {commands}."
+    if "No such container" in (latest["reason"] or ""):
+        places, command = [host], "docker ps --all"
+    else:
+        places, command = elsewhere(host, latest, hosts) or [host], f"docker logs --tail 100 {container}"
+    return ". ".join(part.rstrip(".") for part in parts) + f". Next: on {' and on '.join(places)} run '{command}'."
+
+
+def elsewhere(host: str, latest: progress.Result, hosts: Mapping[str, str]) -> list[str]:
+    """The other nodes whose logs may tell more: the missing ones; while nothing answers, the head."""
+    addresses = latest["missing_addresses"]
+    if latest["reachable"] is False:
+        addresses = [str(latest["address"]).rsplit(":", 1)[0]] if latest["address"] else []
+    names = [hosts.get(address, address) for address in addresses]
+    return [name for name in dict.fromkeys(names) if name != host]

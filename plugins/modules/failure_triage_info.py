@@ -21,7 +21,13 @@ description:
   - It knows failures of wheels - a wheel that asks for a newer glibc or is for another Python or platform, a hash that
     does not match, a source archive in the wheelhouse, a package that another one requires and that is not there. What
     the text says of the target (Python, machine, glibc or distribution) is compared with the names of the wheels.
-  - A text that tells of none of them gives an empty list.
+  - It knows failures of Ray clusters and of models cut across machines - joining, versions that differ, addresses that
+    differ, GPUs that lack or are held by another placement group, nodes and workers lost - and of the communication
+    between ranks - interfaces, firewalls, NCCL that hangs at its start or after days, RDMA, shared memory.
+  - It knows failures of engines - KV cache, memory of the GPU and of the machine, slow storage, Hugging Face asked by a
+    machine without internet, files of the model, ports, arguments.
+  - What looks bad in a log and is not (NCCL's information about missing plugins, warnings about the size of tensor
+    parallelism, a head that came after a while) gives nothing, and neither does a text that tells of none of them.
   - Looks at nothing but what it is given, so a machine that cannot be reached can be judged by what its users sent.
 author:
   - The Tandem contributors (@tandem)

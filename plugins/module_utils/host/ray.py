@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from ansible_collections.tandem.vllm.plugins.module_utils.host.docker import TIMED_OUT, Docker, Runner, limited
 from ansible_collections.tandem.vllm.plugins.module_utils.ray import commands, errors
+from ansible_collections.tandem.vllm.plugins.module_utils.ray.clean import COLOUR
 
 # Docker itself may hang; the command within has its own, shorter limit.
 DOCKER_SECONDS = 15
@@ -52,8 +53,11 @@ class RayContainer:
         return Look(status, listed, *versions, seen.get("error"))
 
     def log(self) -> list[str]:
-        """The last lines of the container's own log; empty where Docker has none."""
-        return [line for line in self._docker.logs(self._name, LOG_TAIL).splitlines() if line.strip()]
+        """The last lines of the container's own log; empty where there is no such container."""
+        if self._docker.container(self._name) is None:
+            return []
+        log = COLOUR.sub("", self._docker.logs(self._name, LOG_TAIL))
+        return [line.rstrip() for line in log.splitlines() if line.strip()]
 
     def _ask(self, argv: list[str]) -> str:
         status, out, err = self._run(limited(self._seconds + DOCKER_SECONDS, argv))

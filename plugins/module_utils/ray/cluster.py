@@ -99,8 +99,11 @@ def facts(
     empty = ray_status.nothing()
     result.update({key: status[key] if status else empty[key] for key in STATUS_KEYS})
     result.update({key: listed[key] if listed else None for key in NODE_KEYS})
-    if result["alive"] is None and result["nodes"]:
-        result["alive"] = result["nodes"]["alive"]
+    # Of a list that is cut off the number is too small.
+    if result["nodes"] and (listed is None or not listed["complete"]):
+        result["alive"] = (
+            max(result["alive"] or 0, result["nodes"]["alive"] or 0) if listed else result["nodes"]["alive"]
+        )
     elif listed and not status:
         result["nodes"] = {**dict.fromkeys(("active", "idle", "pending", "failed")), "alive": listed["alive"]}
     result["node_list"] = _node_list(status, listed)

@@ -92,8 +92,9 @@ def compare(expected: Expectation, facts: Mapping[str, Any]) -> Shortfall:
     lacking = expected.least_nodes() - (alive or 0) - len(short.addresses)
     if alive is None and expected.least_nodes():
         short.words.append("the number of nodes cannot be told from the text")
-    elif lacking > 0 and facts["complete"]:
-        short.words.append(f"{alive} of {expected.least_nodes()} nodes are alive")
+    elif lacking > 0:
+        verb = "are alive" if facts["complete"] else "are in the text, which is cut off"
+        short.words.append(f"{alive} of {expected.least_nodes()} nodes {verb}")
     _gpus(expected, facts, nodes, short)
     version = facts["ray_version"]
     if expected.version is not None and version is None:
@@ -106,7 +107,7 @@ def compare(expected: Expectation, facts: Mapping[str, Any]) -> Shortfall:
 def _addresses(expected: Expectation, facts: Mapping[str, Any], nodes: list[dict[str, Any]], short: Shortfall) -> None:
     if not expected.addresses:
         return
-    if not any(node["ip"] for node in facts["node_list"]):
+    if facts["rows_in_text"] is None and not any(node["ip"] for node in facts["node_list"]):
         if facts["alive"] is not None:
             short.words.append(f"whether {_listed(expected.addresses)} are among them cannot be told; {PER_NODE}")
         return
@@ -136,7 +137,7 @@ def _gpus(expected: Expectation, facts: Mapping[str, Any], nodes: list[dict[str,
         ours = not expected.addresses or node["ip"] in expected.addresses
         if ours and wanted is not None and node["GPU"] != wanted:
             name = node["ip"] or node["node_id"] or "a node"
-            short.words.append(f"node {name} has {_gpu_count(node['GPU'])} in Ray, expected {wanted}")
+            short.hopeless.append(f"node {name} has {_gpu_count(node['GPU'])} in Ray, expected {wanted}")
     if known or facts["gpu_total"] is None:
         return
     least = sum(expected.gpus.values()) or (expected.gpus_each or 0) * max(expected.least_nodes(), facts["alive"] or 0)

@@ -30,6 +30,7 @@ ACCELERATOR = re.compile(r"accelerator_type:(?P<name>\S+)")
 # A key of a node in any of the answers, in lower case and without underscores, to ours.
 KEYS = {
     "nodeid": "node_id",
+    "clientid": "node_id",
     "nodeip": "ip",
     "nodemanageraddress": "ip",
     "ip": "ip",
@@ -95,7 +96,7 @@ def _head(own: dict[str, Any], resources: dict[str, Any], told: bool) -> bool | 
 
 def _time(value: Any) -> str | int | float | None:
     """A time as the list has it; None for the epoch, which stands for "not yet"."""
-    if value in (None, 0, 0.0) or str(value).startswith("1970-01-01"):
+    if value in (None, 0, 0.0, "0") or str(value).startswith("1970-01-01"):
         return None
     return value if isinstance(value, (str, int, float)) else str(value)
 

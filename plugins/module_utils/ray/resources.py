@@ -12,7 +12,7 @@ from ansible_collections.tandem.vllm.plugins.module_utils.ray.values import NUMB
 
 ROW = re.compile(
     rf"\s*(?P<used>{NUMBER})\s?(?P<used_unit>{UNIT})?\s?/\s?(?P<total>{NUMBER})\s?(?P<total_unit>{UNIT}(?=\s))?"
-    rf"\s+(?P<name>[^\s(]\S*)"
+    rf"\s+(?!{UNIT}$)(?P<name>[^\s(]\S*)"
     rf"(?:\s+\((?P<pg_used>{NUMBER})\s?(?P<pg_used_unit>{UNIT})?\s+used\s+of\s+"
     rf"(?P<pg_reserved>{NUMBER})\s?(?P<pg_reserved_unit>{UNIT})?\s+reserved\s+in\s+placement\s+groups\))?"
 )

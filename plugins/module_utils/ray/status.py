@@ -38,6 +38,10 @@ FAILED = re.compile(
 )
 FAILED_AT = re.compile(r"\s*(?P<ip>[\d.]{7,}|[0-9a-fA-F:]{3,}): (?P<type>\S.*)$")
 IP = re.compile(r"\d+\.\d+\.\d+\.\d+|[0-9a-fA-F]*:[0-9a-fA-F:]+")
+# What the banner of `ray list nodes` says.
+LIST = " List:"
+# What Ray itself counts.
+OWN_RESOURCE = re.compile(r"CPU|GPU|memory|object_store_memory|accelerator_type:.*|node:.*")
 # A row that its terminal broke in two has an open bracket at its end.
 MOST_BROKEN = 3
 
@@ -246,18 +250,31 @@ def _report(lines: list[str]) -> Report:
             section = _heading(report, heading)
         elif not (report.blocks and _in_block(report, line)) and section:
             _row(report, section, line)
-    # A fragment may have rows only, without a heading.
-    if not report.headings and not report.resources:
-        for line in lines:
-            _usage_row(report, line)
+    _rows_before(report, lines)
     if report.headings and report.version is None and report.heading:
         report.version = "v1"
     return report
 
 
+def _rows_before(report: Report, lines: list[str]) -> None:
+    """Rows before the first heading: of a text that begins among them. "3/5 done" is no resource of Ray's."""
+    found = []
+    for line in lines:
+        if BANNER.search(line) or PART.match(line) or HEADING.match(line):
+            break
+        row = resources.row(line)
+        if row:
+            found.append(row)
+    if any(OWN_RESOURCE.fullmatch(name) for name, _values in found):
+        report.resources = {**dict(found), **report.resources}
+
+
 def _last_report(lines: list[str]) -> list[str]:
-    """The lines of the newest report of a text, and what follows it."""
-    starts = [number for number, line in enumerate(lines) if BANNER.search(line)]
+    """The lines of the newest report of a text, and what follows it up to a list of nodes."""
+    banners = [number for number, line in enumerate(lines) if BANNER.search(line)]
+    starts = [number for number in banners if LIST not in lines[number]]
+    ends = [number for number in banners if LIST in lines[number] and (not starts or number > starts[-1])]
+    lines = lines[: ends[0]] if ends else lines
     if not starts:
         starts = [number for number, line in enumerate(lines) if PART.fullmatch(line) and "Node status" in line]
     return lines[starts[-1] if starts else 0 :]

@@ -23,8 +23,8 @@ TITLES = (
     "END_TIME_MS",
 )
 TITLE = re.compile(r"\b(?:" + "|".join(TITLES) + r")\b")
-# Everything that a row begins with: its number, the id, and no resource.
-START = re.compile(r"\s*(?:\d+\s+)?(?P<id>[0-9a-f]{28,64})\b|\s*\d+\s+(?P<name>[^\s:]+)\s")
+# A row begins with its number and the node's id; in texts made neutral, that may be any word.
+START = re.compile(r"\s*\d+\s+(?:[0-9a-f]{28,64}\b|[^\s:]+\s+[\w-]*[.:][\w.:-]+\s+(?:True|False|None|ALIVE|DEAD)\s)")
 STATES = ("ALIVE", "DEAD")
 PAIR = re.compile(rf"(?P<key>\S+): (?P<value>{NUMBER}(?: {UNIT})?)(?=\s|$)")
 # A column behind the end of every line.
@@ -39,24 +39,25 @@ def headings(line: str) -> list[tuple[str, int]]:
 
 
 def _unfolded(lines: list[str]) -> list[str]:
-    """The table's lines without the breaks that a narrow terminal made.
-
-    Such a table has its headings over several lines, each but the last as long as the terminal is wide.
-    """
+    """The table's lines without the breaks that a narrow terminal made. Blanks at their ends are lost already."""
     rows = 1
-    while rows < len(lines) and not START.match(lines[rows]) and lines[rows].strip() and rows < len(TITLES):
+    while rows < min(len(lines), len(TITLES)) and not START.match(lines[rows]):
         rows += 1
-    titles = TITLE.findall("".join(lines[:rows]))
-    if rows == 1 or len(titles) <= len(TITLE.findall(lines[0])):
+    if rows == 1 or len(TITLE.findall("".join(lines[:rows]))) <= len(TITLE.findall(lines[0])):
         return lines
-    width = max(len(line) for line in lines[: rows - 1])
-    result, held = [], ""
-    for line in lines:
-        held += line
-        if len(line) < width:
-            result.append(held)
-            held = ""
-    return [*result, held] if held else result
+    width = max(map(len, lines))
+    result: list[str] = []
+    # Parts of the line that was begun last, and whether it may have more: it begins a row, or with blanks only.
+    parts, short = 0, False
+    for number, line in enumerate(lines):
+        full = bool(result) and len(result[-1]) == parts * width
+        if number and not START.match(line) and (full or number < rows or (short and parts < rows and line)):
+            result[-1] = result[-1].ljust(parts * width) + line
+            parts += 1
+        else:
+            result.append(line)
+            parts, short = 1, not line or bool(START.match(line))
+    return result
 
 
 def _cells(line: str, columns: list[tuple[str, int]]) -> dict[str, str]:

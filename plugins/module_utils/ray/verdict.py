@@ -68,7 +68,7 @@ def _waiting(facts: Mapping[str, Any], expected: Expectation) -> list[str]:
     """What is under way, and may be over in a while."""
     result = []
     counts = facts["nodes"]
-    if counts is None and not facts["resources"]:
+    if facts["alive"] is None and not facts["resources"]:
         result.append(NOT_YET)
     elif counts and counts.get("pending"):
         named = [_pending(entry) for entry in facts["pending"][:NAMED]]
@@ -79,11 +79,30 @@ def _waiting(facts: Mapping[str, Any], expected: Expectation) -> list[str]:
         result.append(f"{counts['failed']} recent failure{_s(counts['failed'])} ({', '.join(failed)})")
     if facts["heads"] is not None and facts["heads"] > 1:
         result.append(TWO_HEADS.format(facts["heads"]))
-    if facts["node_list"] and facts["unique_alive_ips"] is not None and 0 < facts["unique_alive_ips"] < facts["alive"]:
+    behind = _behind(facts)
+    if behind:
         result.append(
-            f"{facts['alive']} nodes are alive under {facts['unique_alive_ips']} addresses: two have the same"
+            f"ray status is behind the list of nodes ({behind}): it is renewed each 5 s, by the head's monitor"
         )
+    addresses = facts["unique_alive_ips"]
+    alive = [node["ip"] for node in facts["node_list"] if node["alive"]]
+    if addresses and all(alive) and addresses < len(alive):
+        words = f"{addresses} address{'' if addresses == 1 else 'es'}"
+        result.append(f"{len(alive)} nodes are alive under {words}: two have the same")
     return result
+
+
+def _behind(facts: Mapping[str, Any]) -> str:
+    """Where the report and a whole list differ; empty where they do not."""
+    counts = facts["nodes"]
+    if not counts or facts["rows_in_text"] is None or not facts["complete"]:
+        return ""
+    if counts["alive"] != facts["alive"]:
+        return f"it counts {_nodes(counts['alive'])}"
+    total, listed = facts["gpu_total"], facts["gpu_listed"]
+    if None not in (total, listed) and total != listed:
+        return f"it counts {count(total)} GPU{_s(total)}, the list {count(listed)}"
+    return ""
 
 
 def _pending(entry: Mapping[str, Any]) -> str:
@@ -136,8 +155,6 @@ def _gpu_words(facts: Mapping[str, Any]) -> list[str]:
     if total == 0:
         return ["no GPU"]
     words = [f"{count(total)} GPU{_s(total)}" + ("" if free is None else f", {count(free)} free for a new engine")]
-    if facts["gpu_listed"] is not None and facts["gpu_listed"] != total:
-        words.append(f"the list's live nodes have {count(facts['gpu_listed'])}: a node was lost or joined just now")
     largest = max((gpus_in_one_bundle(entry) for entry in facts["demands"] or []), default=0.0)
     if facts["demands"]:
         words.append(f"{sum(entry['at_least'] for entry in facts['demands'])} or more demands wait")

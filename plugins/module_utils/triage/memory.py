@@ -30,7 +30,10 @@ OUT_OF_MEMORY = (
     r"Cuda failure (?:\d+ )?'out of memory'",
     r"CUBLAS_STATUS_ALLOC_FAILED",
 )
-WHILE_LOADING = r"Starting to load model|in load_model|create_weights|process_weights_after_loading|Loading (?:\w+ )?checkpoint shards"
+WHILE_LOADING = (
+    r"Starting to load model|in load_model|create_weights|process_weights_after_loading"
+    r"|Loading (?:\w+ )?checkpoint shards"
+)
 WHILE_STARTING = (
     r"when warming up sampler|profile_run|determine_available_memory|determine_num_available_blocks|capture_model"
     r"|_dummy_run|cudagraph"
@@ -40,7 +43,9 @@ PROGRESS = re.compile(
     r"Loading\w*checkpointshards:\d+%Completed\|(?P<done>\d+)/(?P<all>\d+)\[(?P<past>[\d:]+)<(?P<left>[\d:]+),(?P<rate>[\d.]+)s/it\]",
     re.IGNORECASE,
 )
-LOADING_TOOK = re.compile(r"Loading(?:model)?weightstook([\d.]+)s", re.IGNORECASE)
+LOADING_TOOK = re.compile(
+    r"Loading(?:model)?weightstook([\d.]+)s|Modelloadingtook[\d.]+\w+?and([\d.]+)s", re.IGNORECASE
+)
 # A load of longer than this is slow for any model that fits a few machines, in seconds.
 SLOW_LOAD = 15 * 60
 # So is one file of a few GiB for longer than this.
@@ -94,7 +99,7 @@ def _gpu_facts(case: Case) -> dict[str, Any]:
 
 
 def _host_facts(case: Case) -> dict[str, Any]:
-    """process: name and number of what was killed; address: node; used_gb, total_gb: what Ray saw; limited: by a cgroup."""
+    """process: pid and name of what was killed; address: node; used_gb, total_gb: Ray's; limited: by a cgroup."""
     killed = case.text.search(r"Killed process (\d+) \(([^)]+)\)")
     usage = case.text.search(r"was running was ([\d.]+)GB / ([\d.]+)GB")
     return {
@@ -117,7 +122,7 @@ def _seconds(clock: str) -> int:
 def _load(case: Case) -> dict[str, Any] | None:
     """The load as far as the text shows it: files done and all, seconds for the whole, seconds a file."""
     shown = list(PROGRESS.finditer(case.text.squeezed))
-    took = [float(number) for number in LOADING_TOOK.findall(case.text.squeezed)]
+    took = [float(first or second) for first, second in LOADING_TOOK.findall(case.text.squeezed)]
     if shown:
         last = shown[-1]
         past, left = _seconds(last["past"]), _seconds(last["left"])
@@ -132,13 +137,12 @@ def _load(case: Case) -> dict[str, Any] | None:
 
 
 def _slow_load(case: Case) -> bool:
-    load = _load(case)
-    return bool(load) and (load["seconds"] >= SLOW_LOAD or load.get("seconds_per_file", 0) >= SLOW_FILE)
+    load = _load(case) or {}
+    return bool(load.get("seconds", 0) >= SLOW_LOAD or load.get("seconds_per_file", 0) >= SLOW_FILE)
 
 
 def _long_load(case: Case) -> bool:
-    load = _load(case)
-    return bool(load) and load["past"] >= LONG_LOAD
+    return bool((_load(case) or {}).get("past", 0) >= LONG_LOAD)
 
 
 def _load_facts(case: Case) -> dict[str, Any]:
@@ -266,18 +270,22 @@ SIGNATURES = (
         advice="A process was killed by SIGKILL: most often by the kernel for want of memory, else by docker stop or "
         "by hand. The kernel log decides.",
     ),
-    Signature("disk_full", (r"No space left on device", r"Disk quota exceeded"), unless=(r"/dev/shm|posix_fallocate|/psm_|</torch_",)),
+    Signature(
+        "disk_full",
+        (r"No space left on device", r"Disk quota exceeded"),
+        unless=(r"(?:/dev/shm)|posix_fallocate|/psm_|</torch_",),
+    ),
     Signature(
         "slow_model_storage",
         (r"nfs: server .{1,80}not responding", r"Stale file handle", r"\[Errno 116\]"),
         advice="The network file system with the model does not answer: look at its server and the network to it, and "
         "mount again.",
-        next_command="findmnt --types nfs,nfs4,ceph,lustre; journalctl --dmesg --since -1h | grep -iE 'nfs|ceph|lustre'",
+        next_command="findmnt --types nfs,nfs4,ceph; journalctl --dmesg --since -1h | grep -iE 'nfs|ceph|lustre'",
     ),
     Signature("slow_model_storage", (GAVE_UP,), when=_long_load),
     Signature(
         "slow_model_storage",
-        (r"Loading (?:\w+ )?checkpoint shards:", r"Loading (?:model )?weights took"),
+        (r"Loading (?:\w+ )?checkpoint shards:", r"(?:Loading (?:model )?weights|Model loading) took"),
         MEDIUM,
         when=_slow_load,
         checks=("findmnt --target MODEL_PATH", "dd if=MODEL_FILE of=/dev/null bs=16M iflag=direct count=64", "free -g"),
@@ -286,7 +294,10 @@ SIGNATURES = (
         "slow_model_storage",
         (GAVE_UP,),
         LOW,
-        checks=("docker logs CONTAINER 2>&1 | grep -E 'checkpoint shards|weights took|Capturing|compile'", "df -h MODEL_PATH"),
+        checks=(
+            "docker logs CONTAINER 2>&1 | grep -E 'checkpoint shards|weights took|Capturing|compile'",
+            "df -h MODEL_PATH",
+        ),
         advice="The engine was not ready in time: the weights load slowly, kernels are compiled for the first time, or "
         "a rank on another node did not come. VLLM_ENGINE_READY_TIMEOUT_S gives it more time.",
         last_resort=True,

@@ -20,7 +20,7 @@ from ansible_collections.tandem.vllm.plugins.module_utils.triage.signature impor
 )
 
 GATED = (
-    r"Cannot access gated repo",
+    r"(?:Cannot access|trying to access a) gated repo",
     r"GatedRepoError",
     r"Access to model .{1,120} is restricted",
     r"You must (?:be authenticated|have access to it and be authenticated) to access it",
@@ -38,7 +38,8 @@ NO_HUB = (
     r"Cannot reach https://huggingface\.co\S* offline mode is enabled",
     r"OfflineModeIsEnabled",
     r"LocalEntryNotFoundError",
-    r"(?:Failed to resolve|host=)'huggingface\.co'.{0,300}(?:Max retries|Failed to resolve|NewConnectionError|ProxyError)",
+    r"(?:Failed to resolve|host=)'huggingface\.co'.{0,300}"
+    r"(?:Max retries|Failed to resolve|NewConnectionError|ProxyError)",
     r"Cannot find an appropriate cached snapshot folder",
 )
 NO_VOCABULARY = (
@@ -59,7 +60,9 @@ def _hub_facts(case: Case) -> dict[str, Any]:
 
 def _path_facts(case: Case) -> dict[str, Any]:
     return {
-        "path": case.text.fact(r"(?:specified: |namespace/repo_name': |model weights with |configuration of )'?(/[^\s'\"]+?)['.]* "),
+        "path": case.text.fact(
+            r"(?:specified: |namespace/repo_name': |model weights with |configuration of )'?(/[^\s'\"]+?)['.]* "
+        ),
     }
 
 
@@ -86,12 +89,15 @@ def _gpu_facts(case: Case) -> dict[str, Any]:
         "capability": case.text.fact(r"GPU has compute capability (\d+\.\d)")
         or case.text.fact(r"with CUDA capability (sm_\d+)")
         or case.text.fact(r"Current capability: (\d+)"),
-        "needed": case.text.fact(r"compute capability of at least (\d+\.\d)") or case.text.fact(r"Minimum capability: (\d+)"),
+        "needed": case.text.fact(r"compute capability of at least (\d+\.\d)")
+        or case.text.fact(r"Minimum capability: (\d+)"),
     }
 
 
 def _division_facts(case: Case) -> dict[str, Any]:
-    match = case.text.search(r"Total number of attention heads \((\d+)\) must be divisible by tensor parallel size \((\d+)\)")
+    match = case.text.search(
+        r"Total number of attention heads \((\d+)\) must be divisible by tensor parallel size \((\d+)\)"
+    )
     return {"heads": int(match.group(1)), "tensor_parallel": int(match.group(2))} if match else {}
 
 
@@ -196,17 +202,23 @@ SIGNATURES = (
     ),
     Signature(
         "hub_lookup_while_offline",
-        (r"thrown while requesting (?:HEAD|GET) https://huggingface\.co", r"(?:Failed to resolve|host=)'?(?:www\.)?modelscope\.cn"),
+        (
+            r"thrown while requesting (?:HEAD|GET) https://huggingface\.co",
+            r"(?:Failed to resolve|host=)'?(?:www\.)?modelscope\.cn",
+        ),
         MEDIUM,
         unless=(STARTED,),
-        checks=("docker exec CONTAINER env | grep -E 'HF_|TRANSFORMERS|MODELSCOPE'", "docker exec CONTAINER ls MODEL_PATH"),
+        checks=(
+            "docker exec CONTAINER env | grep -E 'HF_|TRANSFORMERS|MODELSCOPE'",
+            "docker exec CONTAINER ls MODEL_PATH",
+        ),
     ),
     Signature(
         "model_path_missing",
         (
             r"Repo id must be in the form 'repo_name' or 'namespace/repo_name': '/",
             r"Invalid repository ID or local directory specified",
-            r"If you were trying to load it from 'https://huggingface\.co/models', make sure you don't have a local directory",
+            r"load it from 'https://huggingface\.co/models', make sure you don't have a local directory",
             r"Cannot find any model weights with",
             r"does not appear to have a file named config\.json",
         ),
@@ -249,13 +261,18 @@ SIGNATURES = (
     ),
     Signature(
         "chat_template_missing",
-        (r"default chat template is no longer allowed", r"tokenizer\.chat_template is not set and no template argument was passed"),
+        (
+            r"default chat template is no longer allowed",
+            r"tokenizer\.chat_template is not set and no template argument was passed",
+        ),
     ),
-    Signature("max_model_len_too_long", (r"User-specified max_model_len .{0,20}is greater than the derived max_model_len",)),
+    Signature(
+        "max_model_len_too_long", (r"User-specified max_model_len .{0,20}is greater than the derived max_model_len",)
+    ),
     Signature(
         "tensor_parallel_does_not_divide",
         (
-            r"must be divisible by (?:the )?tensor[ _]parallel[ _]size",
+            r"must be divisible by (?:the )?tensor_?parallel_?size",
             r"AssertionError: \d+ is not divisible by \d+",
             r"(?:input|output)_size_per_partition ?= ?\d+ is not divisible by",
         ),

@@ -14,7 +14,6 @@ import re
 from typing import Any
 
 from ansible_collections.tandem.vllm.plugins.module_utils.triage.signature import (
-    HIGH,
     LOW,
     MEDIUM,
     Case,
@@ -29,7 +28,7 @@ SEQUENCE = re.compile(
     r"(?:NumelIn=(?P<numbers>\d+)[^)]*?)?(?:Timeout\(ms\)=(?P<timeout>\d+))?\)",
     re.IGNORECASE,
 )
-COUNTERS = re.compile(r"lastenqueued(?:NCCLwork)?:(-?\d+),lastcompleted(?:NCCLwork)?:(-?\d+)", re.IGNORECASE)
+COUNTERS = re.compile(r"lastenqueued(?:NCCL)?work:(-?\d+),lastcompleted(?:NCCL)?work:(-?\d+)", re.IGNORECASE)
 WATCHDOG = r"Watchdog caught collective operation timeout"
 # So many collectives cannot all belong to the start: a profile run of a deep model takes some hundreds.
 MANY_COLLECTIVES = 1000
@@ -49,8 +48,15 @@ CONNECT_FAILED = (
 )
 REFUSED = r"(?:Connection refused|Software caused connection abort)"
 UNREACHABLE = r"(?:No route to host|Network is unreachable|Connection timed out)"
+GLOO_TIMEOUT = r"Timed out waiting \d+ms for (?:send|recv) operation to complete"
 GLOO_FAILED = r"Gloo connectFullMesh failed"
-BROKEN = (CONNECT_FAILED, GLOO_FAILED, WATCHDOG, r"unhandled system error", r"client socket has (?:timed out|failed to connect)")
+BROKEN = (
+    CONNECT_FAILED,
+    GLOO_FAILED,
+    WATCHDOG,
+    r"unhandled system error",
+    r"client socket has (?:timed out|failed to connect)",
+)
 INTERFACE_CHECKS = (
     "ip -brief address; ip route get PEER_ADDRESS",
     "docker exec CONTAINER env | grep -E 'NCCL_|GLOO_|VLLM_HOST_IP'",
@@ -62,13 +68,15 @@ NCCL_CHECKS = (
     "journalctl --dmesg --since -1h | grep -E 'Xid|oom|link is down'",
 )
 UNHANDLED = (
-    r"unhandled (?:system|cuda) error",
+    r"unhandled (?:system|cuda) error(?!:)",
     r"ncclSystemError: System call",
     r"ncclUnhandledCudaError: Call to CUDA function failed",
     r"ncclInternalError: Internal check failed",
     r"ncclRemoteError: A call failed possibly due to a network error",
     r"NCCL Error \d: ",
+    r"NCCL error: (?:invalid usage|internal error|remote process exited)",
     r"NCCL WARN socketProgress: Connection closed by remote peer",
+    r"pair\.cc:\d+\] Connection (?:reset|closed) by peer",
 )
 
 
@@ -154,14 +162,16 @@ def _interface_facts(case: Case) -> dict[str, Any]:
 
 def _shm_facts(case: Case) -> dict[str, Any]:
     size = case.text.fact(r"\(size (\d+)\)")
-    free = case.text.fact(r"/dev/shm has only (\d+) bytes")
+    free = case.text.fact(r"(?:/dev/shm) has only (\d+) bytes")
     return {"segment_bytes": _number(size), "shm_bytes": _number(free)}
 
 
 def _rdma_facts(case: Case) -> dict[str, Any]:
     return {
         "device": case.text.fact(r"(?:on dev |dev(?:ice)? )(\w*(?:mlx5?|bnxt_re|irdma|efa|rocep)\w*:?\d*)"),
-        "status": _number(case.text.fact(r"(?:completion (?:from peer .{0,80}?)?with (?:error|status)|status) ?[=: ] ?(\d+)")),
+        "status": _number(
+            case.text.fact(r"(?:completion (?:from peer .{0,80}?)?with (?:error|status)|status) ?[=: ] ?(\d+)")
+        ),
     }
 
 
@@ -237,7 +247,7 @@ KINDS = (
     ),
     Kind(
         "shm_too_small",
-        "/dev/shm in the container is full or too small (Docker gives 64 MiB): start it with --ipc=host or "
+        "In the container /dev/shm is full or too small (Docker gives 64 MiB): start it with --ipc=host or "
         "--shm-size=16g, and remove what earlier runs left in /dev/shm. Errors of NCCL beside it are its "
         "consequences.",
         "docker exec CONTAINER df -h /dev/shm; docker inspect --format '{{.HostConfig.ShmSize}} "
@@ -281,16 +291,18 @@ SIGNATURES = (
         advice="The interface that was named is not there, or its name is written in a way that this library does not "
         "take: NCCL takes =NAME, lists and ^NAME, gloo one plain name only. Set each host's own interface.",
     ),
-    Signature("wrong_network_interface", (BOOTSTRAP_VIRTUAL, SOCKET_VIRTUAL), when=lambda case: any(map(case.text.has, BROKEN))),
+    Signature(
+        "wrong_network_interface",
+        (BOOTSTRAP_VIRTUAL, SOCKET_VIRTUAL),
+        when=lambda case: any(map(case.text.has, BROKEN)),
+    ),
     Signature(
         "wrong_network_interface",
         (
             rf"{CONNECT_FAILED}.{{0,40}}{REFUSED}",
             rf"{GLOO_FAILED}.{{0,200}}{REFUSED}",
         ),
-        needs=(
-            rf"(?:Connect to \[?|remote=\[(?:[\w.-]+/)?){NOWHERE}",
-        ),
+        needs=(rf"(?:Connect to \[?|remote=\[(?:[\w.-]+/)?){NOWHERE}",),
         advice="The address that could not be reached is one that every machine has (loopback, a bridge of Docker, "
         "link-local): the other side advertised the wrong interface. Set NCCL_SOCKET_IFNAME and GLOO_SOCKET_IFNAME on "
         "each host to the interface between the nodes.",
@@ -305,7 +317,10 @@ SIGNATURES = (
     ),
     Signature(
         "wrong_network_interface",
-        (rf"{GLOO_FAILED} with \[?.{{0,120}}pair\.cc:\d+\] ?(?:no error|timed out connecting)", r"makeDeviceForHostname\(\): unsupported gloo device"),
+        (
+            rf"{GLOO_FAILED} with \[?.{{0,120}}pair\.cc:\d+\] ?(?:no error|timed out connecting)",
+            r"makeDeviceForHostname\(\): unsupported gloo device",
+        ),
         MEDIUM,
         unless=(UNREACHABLE,),
         checks=INTERFACE_CHECKS,
@@ -352,6 +367,16 @@ SIGNATURES = (
         when=lambda case: not (_nothing_worked(case) or _little_worked(case) or _much_worked(case)),
         checks=NCCL_CHECKS,
     ),
+    Signature("nccl_init_hang", (GLOO_TIMEOUT,), MEDIUM, needs=(r"is_in_the_same_node",), checks=NCCL_CHECKS),
+    Signature(
+        "nccl_timeout_mid_run",
+        (GLOO_TIMEOUT,),
+        MEDIUM,
+        unless=(r"is_in_the_same_node",),
+        checks=NCCL_CHECKS,
+        advice="A rank waited for another in vain: it crashed, stalled, or was not started. Look at the first error of "
+        "the other ranks.",
+    ),
     Signature(
         "nccl_timeout_mid_run",
         (
@@ -380,7 +405,11 @@ SIGNATURES = (
     ),
     Signature(
         "shm_too_small",
-        (r"Error while attaching to shared memory segment /dev/shm", r"Bus error \(core dumped\)", r"unexpected bus error encountered"),
+        (
+            r"Error while attaching to shared memory segment /dev/shm",
+            r"Bus error \(core dumped\)",
+            r"unexpected bus error encountered",
+        ),
         MEDIUM,
         checks=("docker exec CONTAINER df -h /dev/shm", "docker inspect --format '{{.HostConfig.IpcMode}}' CONTAINER"),
         advice="A rank cannot use the shared memory of another: /dev/shm is full, or the ranks of one machine run in "
@@ -389,7 +418,10 @@ SIGNATURES = (
     # RDMA
     Signature(
         "rdma_memlock_limit",
-        (r"ibv_(?:reg_mr\w*|create_\w+) failed with (?:error )?(?:\d+ )?Cannot allocate memory", r"RLIMIT_MEMLOCK is .{0,40}too (?:small|low)"),
+        (
+            r"ibv_(?:reg_mr\w*|create_\w+) failed with (?:error )?(?:\d+ )?Cannot allocate memory",
+            r"RLIMIT_MEMLOCK is .{0,40}too (?:small|low)",
+        ),
     ),
     Signature(
         "rdma_path_broken",

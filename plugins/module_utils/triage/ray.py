@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from ansible_collections.tandem.vllm.plugins.module_utils.triage import ray_facts as facts
 from ansible_collections.tandem.vllm.plugins.module_utils.triage.signature import (
-    HIGH,
     LOW,
     MEDIUM,
     Case,
@@ -55,18 +54,23 @@ NO_HOST = (
     r"Failed to convert (?::\d+ )?to host:port",
     r"ray start .{0,80}--address(?:=| )['\"]?:\d",
 )
+RAYLET_DEAD = (r"from raylet because it is dead", r"the local Raylet is dead")
+HEALTH_CHECK = r"Health check failed for node [0-9a-f]"
 UNIQUE = r"Every node should have a unique IP address"
 NO_RAYLET_AT_ADDRESS = r"cannot find a local Raylet with the same address"
 WORKER_DIED = (
     r"its worker process has died",
     r"A worker died or was killed while executing a task by an unexpected system error",
     r"The actor died unexpectedly before finishing this task",
+    r"The actor is temporarily unavailable",
     r"Worker exit type: SYSTEM_ERROR",
     r"[1-9]\d* Workers crashed due to other reasons",
     r"died unexpectedly, shutting down executor",
     r"Worker \w+ pid \d+ died, exit code: -?\d",
 )
-IDENTITY_COMMAND = "ip -4 -brief address; ip route get PEER_ADDRESS; ray list nodes; docker exec CONTAINER env | grep HOST_IP"
+IDENTITY_COMMAND = (
+    "ip -4 -brief address; ip route get PEER_ADDRESS; ray list nodes; docker exec CONTAINER env | grep HOST_IP"
+)
 
 
 def _gcs_silent(case: Case) -> bool:
@@ -199,7 +203,8 @@ KINDS = (
         "node_lost",
         "A Ray node was declared dead: its raylet crashed or was killed, the machine is overloaded, or the network "
         "was gone. Look at that node and not at the head; errors of actors and of NCCL after it are consequences.",
-        "docker logs --tail 50 RAY_CONTAINER; journalctl --dmesg --since -1h | grep -iE 'oom|killed process|link is down'",
+        "docker logs --tail 50 RAY_CONTAINER; journalctl --dmesg --since -1h | grep -iE 'oom|killed process|link is "
+        "down'",
         because_of=("host_ram_oom", "disk_full", "port_conflict"),
         facts=facts.lost_node,
     ),
@@ -222,6 +227,12 @@ KINDS = (
         "Ray is there, but not its compiled graphs, which pipeline parallelism over Ray uses: install ray[cgraph] "
         "with the cupy wheel of the image's CUDA version (cupy-cuda12x or cupy-cuda13x).",
         "docker run --rm --entrypoint python3 IMAGE -c 'import cupy; from ray.dag import compiled_dag_node'",
+    ),
+    Kind(
+        "ray_worker_ports_exhausted",
+        "The range of ports for workers is used up on a node, by workers or by others: widen it (--min-worker-port, "
+        "--max-worker-port), and keep the kernel's own out of it (net.ipv4.ip_local_reserved_ports).",
+        "sysctl net.ipv4.ip_local_port_range net.ipv4.ip_local_reserved_ports; ss -tan | wc -l",
     ),
     Kind(
         "ray_state_api_unavailable",
@@ -272,7 +283,8 @@ SIGNATURES = (
         "ray_gcs_unreachable",
         (r"failed to connect to all addresses; last error",),
         MEDIUM,
-        needs=(r"gcs|raylet|ray\.exceptions|ray (?:start|status)",),
+        needs=(r"gcs|ray\.exceptions|ray (?:start|status)",),
+        unless=(*RAYLET_DEAD, HEALTH_CHECK),
         checks=GCS_CHECKS,
     ),
     Signature("ray_worker_registration_timeout", NOT_REGISTERED, when=_not_registered),
@@ -374,6 +386,10 @@ SIGNATURES = (
         when=facts.gpus_are_reserved,
     ),
     Signature(
+        "ray_gpus_reserved_by_other_placement_group",
+        (r"Current node has no GPU available\. current_node_resource=\{[^}]*?_group_(?:\d+_)?[0-9a-f]{20}",),
+    ),
+    Signature(
         "ray_insufficient_gpus_or_ip_mismatch",
         (
             r"GPUs exceeds the total number of available GPUs in the placement group\. Required number of devices",
@@ -424,6 +440,21 @@ SIGNATURES = (
         next_command="docker exec CONTAINER sh -c 'tail -n 40 /tmp/ray/session_latest/logs/*agent*.log'",
     ),
     Signature(
+        "node_lost",
+        RAYLET_DEAD,
+        MEDIUM,
+        checks=("docker exec CONTAINER tail -n 40 /tmp/ray/session_latest/logs/raylet.out", "timeout 20 ray status"),
+    ),
+    Signature(
+        "node_lost",
+        (HEALTH_CHECK,),
+        MEDIUM,
+        checks=("nc -vz NODE RAYLET_PORT", "docker logs --tail 50 RAY_CONTAINER"),
+        advice="The head cannot reach the raylet of a node at the address and port that it registered: its ports are "
+        "closed or not published (use host networking and fixed ports), or the raylet is gone.",
+        next_command="ray list nodes; nc -vz NODE RAYLET_PORT",
+    ),
+    Signature(
         "worker_died_unknown",
         WORKER_DIED,
         LOW,
@@ -451,6 +482,7 @@ SIGNATURES = (
             r"No module named 'cupy'",
         ),
     ),
+    Signature("ray_worker_ports_exhausted", (r"No available ports\. Please specify a wider port range",)),
     Signature(
         "ray_state_api_unavailable",
         (r"Failed to connect to API server\. Please check the API server",),

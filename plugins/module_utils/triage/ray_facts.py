@@ -19,7 +19,8 @@ CLIENT_AND_SERVER = r"client is ([\d.]+\d)\s*,\s*server is ([\d.]+\d)"
 NCCL_VERSIONS = r"Mismatched NCCL version detected\s*:\s*rank \d+ version (\d+) rank \d+ version (\d+)"
 # In ray status: "2.0/4.0 GPU (2.0 used of 4.0 reserved in placement groups)".
 NUMBER = r"([\d.]+(?:e[+-]?\d+)?)"
-GPU_USAGE = rf"{NUMBER}/{NUMBER} GPU(?: \({NUMBER} used of {NUMBER} reserved in placement groups\))?"
+GPU_USAGE = rf"{NUMBER}/{NUMBER} GPU"
+GPU_RESERVED = rf"{GPU_USAGE} \({NUMBER} used of {NUMBER} reserved in placement groups\)"
 UP = (r"Ray runtime started", r"Connected to Ray cluster")
 WAITS_FOR_GPUS = (
     r"pending placement group",
@@ -28,6 +29,9 @@ WAITS_FOR_GPUS = (
     r"Current node has no GPU available",
     r"can fulfill resource request",
 )
+# In text without white space.
+PENDING_GROUP = re.compile(r"((?:\{[^{}]*\}\*\d+,?)+)(?:\(\w+\))?:\d+\+?pendingplacementgroup")
+GROUP_SPECS = re.compile(r"specs=(\[\{[^\]]*\}\])")
 NODE_REQUEST = r"can fulfill resource request \{[^}]{0,60}'node:"
 # GPUs asked for and given are floating point numbers.
 NEARLY = 0.01
@@ -127,19 +131,19 @@ def wanted_gpus(case: Case) -> int | None:
     said = text.fact(r"(?:requiring |Required number of devices: ?)(\d+)")
     if said:
         return int(said)
-    rows = text.facts(r"(\{[^\n]{0,400}?\} ?\* ?\d+[^\n]{0,200}?): 1?\d*\+? ?pending placement group")
+    rows = PENDING_GROUP.findall(text.squeezed)
     if rows:
-        return sum(int(count) for count in re.findall(r"'GPU': 1\.0[^}]*\} ?\* ?(\d+)", rows[-1]))
-    specs = text.facts(r"specs=(\[\{.{0,4000}?\}\])")
+        return sum(int(count) for count in re.findall(r"'GPU':1\.0[^}]*\}\*(\d+)", rows[-1]))
+    specs = GROUP_SPECS.findall(text.squeezed)
     return specs[-1].count("'GPU'") if specs else None
 
 
 def gpu_usage(case: Case) -> dict[str, float] | None:
     """GPUs of the whole cluster as ray status shows them: used, total, pg_used, pg_reserved, free."""
-    match = case.text.search(GPU_USAGE)
+    match = case.text.search(GPU_RESERVED) or case.text.search(GPU_USAGE)
     if not match:
         return None
-    used, total, pg_used, pg_reserved = (float(number or 0) for number in match.groups())
+    used, total, pg_used, pg_reserved = (*map(float, match.groups()), 0.0, 0.0)[:4]
     return {
         "used": used,
         "total": total,
@@ -198,10 +202,11 @@ def lost_node(case: Case) -> dict[str, Any]:
 def dead_worker(case: Case) -> dict[str, Any]:
     """pid, exit_type, exit_code of the worker, address of its node; needs: what decides."""
     pid = case.text.fact(r"(?:Worker PID: |\bpid: ?)(\d+)")
+    code = case.text.fact(r"exit ?code:? (-?\d+)")
     return {
         "pid": int(pid) if pid else None,
         "exit_type": case.text.fact(r"Worker exit type: ([A-Z_]+[A-Z])"),
-        "exit_code": case.text.fact(r"exit ?code:? (-?\d+)"),
+        "exit_code": int(code) if code else None,
         "address": case.text.fact(r"\bip: \[?([\d.]+\d)"),
         "needs": ["dmesg | grep -i oom", "raylet.out", "first error of that worker pid"],
     }

@@ -26,7 +26,7 @@ BIND_ANY = r"bind\(\(.{0,20}, ?0\)\)"
 IN_USE = r"address already in use"
 PORTS = (
     r"attempting to bind on address \('[^']*', ?(\d+)",
-    r"(?:Bind for|bind host port for|listen tcp\d?|bind\(\) to|Failed to bind to|failed to bind to) \[?[\w.:*]*?\]?:(\d+)",
+    r"(?:Bind for|bind host port for|listen tcp\d?|bind\(\) to|[Ff]ailed to bind to) \[?[\w.:*]*?\]?:(\d+)",
     r"socket has failed to (?:bind|listen) .{0,60}?(?:port: |\]:)(\d+)",
     r"addr='?tcp://[^']*?:(\d+)",
     r"Ray is trying to start at [\w.-]+:(\d+)",
@@ -36,8 +36,9 @@ PORTS = (
 )
 # An exception that was raised only because another process had failed, or that tells nothing by itself.
 FOLLOWS = re.compile(
-    r"Engine core initialization failed|WorkerProc initialization failed|Engine process failed|EngineDead|See (?:root cause|stack trace)"
-    r"|^(?:SystemExit|KeyboardInterrupt|RayTaskError)|Engine loop (?:has|is)|cancelled|CancelledError"
+    r"Engine core initialization failed|WorkerProc initialization failed|Engine process failed|EngineDead"
+    r"|See (?:root cause|stack trace)|^(?:SystemExit|KeyboardInterrupt|RayTaskError)"
+    r"|Engine loop (?:has|is)|cancelled|CancelledError"
 )
 EXCEPTION = re.compile(r"^((?:\w+\.)*[A-Z]\w*(?:Error|Exception|Exit|Interrupt)): (.{3,300})")
 
@@ -52,7 +53,9 @@ def _port_facts(case: Case) -> dict[str, Any]:
 
 
 def _address_facts(case: Case) -> dict[str, Any]:
-    match = case.text.search(r"bind on address \('([^']+)', ?(\d+)\)") or case.text.search(r"addr='?tcp://([\w.]+):(\d+)")
+    match = case.text.search(r"bind on address \('([^']+)', ?(\d+)\)") or case.text.search(
+        r"addr='?tcp://([\w.]+):(\d+)"
+    )
     return {"address": match.group(1), "port": int(match.group(2))} if match else {}
 
 
@@ -162,7 +165,11 @@ SIGNATURES = (
     ),
     Signature(
         "argument_unknown",
-        (r"error: unrecognized arguments: -", r"error: argument --?[\w/-]+: invalid choice", r"unexpected keyword argument '\w+'"),
+        (
+            r"error: unrecognized arguments: -",
+            r"error: argument --?[\w/-]+: invalid choice",
+            r"unexpected keyword argument '\w+'",
+        ),
         needs=(r"vllm|api_server|EngineArgs",),
     ),
     Signature(
@@ -191,7 +198,10 @@ SIGNATURES = (
             r"Failed to recv, got 0 bytes\. Connection was likely closed",
         ),
         LOW,
-        checks=("docker logs CONTAINER 2>&1 | grep -nE 'Error|Exception|ERROR' | head -n 20", "docker logs --tail 50 OTHER_CONTAINER"),
+        checks=(
+            "docker logs CONTAINER 2>&1 | grep -nE 'Error|Exception|ERROR' | head -n 20",
+            "docker logs --tail 50 OTHER_CONTAINER",
+        ),
         last_resort=True,
     ),
 )

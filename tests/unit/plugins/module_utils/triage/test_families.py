@@ -111,10 +111,12 @@ def test_what_is_not_sure_says_what_decides(signature: Signature) -> None:
     assert not signature.last_resort or signature.confidence == "low"
 
 
+# Texts that are decorated already, of drivers and kernels, and those with borders.
+DECORATED = {"gpu": r"\\|\[.*\w+ [\d:]+|^\w{3} \d\d|\|", "pip": r"\\|\[.*\w+ [\d:]+|^\w{3} \d\d|\|"}
 PLAIN = [
     sample
     for sample in ALL
-    if sample.id and sample.confidence == "high" and not re.search(r"\\|\[.*\w+ [\d:]+|^\w{3} \d\d|\|", sample.text)
+    if sample.id and sample.confidence == "high" and not re.search(DECORATED.get(sample.family, r"\\|\|"), sample.text)
 ]
 
 
