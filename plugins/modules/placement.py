@@ -163,7 +163,8 @@ def main() -> None:
             problems=[str(p) for p in problems.found],
         )
     else:
-        module.exit_json(changed=False, placement=placement.to_dict(), release=release(placement, image["ref"], stated["ray"]))
+        named = release(placement, image["ref"], stated["ray"])
+        module.exit_json(changed=False, placement=placement.to_dict(), release=named)
 
 
 if __name__ == "__main__":

@@ -11,7 +11,9 @@ process runs in a network namespace of its own whose one device is on the lab's 
 from __future__ import annotations
 
 import json
+import os
 import re
+import signal
 import subprocess
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -75,8 +77,11 @@ def try_out(host: str) -> tuple[int, int]:
 
 
 @contextmanager
-def denied(hosts: Sequence[str]) -> Iterator[list[str]]:
-    """Nothing gets out of these lab hosts and the control process; yields how a command line for the latter begins."""
+def denied(hosts: Sequence[str], sockets: str) -> Iterator[list[str]]:
+    """Nothing gets out of these lab hosts and the control process; yields how a command line for the latter begins.
+
+    sockets: a folder for those of ssh. Connections that Ansible keeps open are inside or outside, never shared.
+    """
     network = json.loads(_command("docker", "network", "inspect", NETWORK))[0]["Id"]
     outside = f"{CONTROL_DEVICE}-br"
     _command("ip", "netns", "add", NAMESPACE)
@@ -88,9 +93,11 @@ def denied(hosts: Sequence[str]) -> Iterator[list[str]]:
         _deny(control, CONTROL_DEVICE)
         for host in hosts:
             _deny(place(host), LAB_DEVICE)
-        yield ["ip", "netns", "exec", NAMESPACE]
+        yield ["ip", "netns", "exec", NAMESPACE, "env", f"ANSIBLE_SSH_CONTROL_PATH_DIR={sockets}"]
         for host in hosts:
             _allow(place(host), LAB_DEVICE)
     finally:
-        # The pair of devices goes with it.
+        for pid in _command("ip", "netns", "pids", NAMESPACE).split():
+            os.kill(int(pid), signal.SIGKILL)
         _command("ip", "netns", "delete", NAMESPACE)
+        subprocess.run(["ip", "link", "delete", outside], check=False, capture_output=True)
