@@ -46,8 +46,9 @@ def _deny(shell: Shell, device: str) -> None:
         # Docker's resolver listens on a port that its own NAT rules have put in place of 53 when this chain is asked.
         f"iptables -A {CHAIN} -d 127.0.0.11 -j REJECT; "
         f"iptables -A {CHAIN} -p udp --dport 53 -j REJECT; iptables -A {CHAIN} -p tcp --dport 53 -j REJECT; "
-        f"iptables -A {CHAIN} -d 127.0.0.0/8 -j RETURN; iptables -A {CHAIN} -d {SUBNET} -j RETURN; "
-        f"iptables -A {CHAIN} -o docker0 -j RETURN; iptables -A {CHAIN} -j REJECT; iptables -I OUTPUT -j {CHAIN}; "
+        # A port that a container publishes is asked for through lo or docker0.
+        f"iptables -A {CHAIN} -o lo -j RETURN; iptables -A {CHAIN} -o docker0 -j RETURN; "
+        f"iptables -A {CHAIN} -d {SUBNET} -j RETURN; iptables -A {CHAIN} -j REJECT; iptables -I OUTPUT -j {CHAIN}; "
         # What containers send, where they have a network of their own.
         f"iptables -I FORWARD -o {device} -j {CHAIN}"
     )

@@ -15,6 +15,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -37,11 +38,21 @@ def folder() -> Iterator[Path]:
         yield Path(made)
 
 
+def descendants(pid: int) -> list[int]:
+    """The process and all that it has started, Ansible's workers included, which have sessions of their own."""
+    listed = subprocess.run(["ps", "-e", "-o", "pid=,ppid="], capture_output=True, text=True, check=True).stdout
+    pairs = [[int(word) for word in line.split()] for line in listed.splitlines()]
+    found = [pid]
+    for parent in found:
+        found += [child for child, of in pairs if of == parent]
+    return found
+
+
 def killed(command: list[str], reached: Callable[[], bool]) -> None:
-    """Run a command until something is reached, then kill -9 it and everything that it started in its session."""
+    """Run a command until something is reached, then kill -9 it and everything that it has started."""
     began = time.monotonic()
     with tempfile.TemporaryFile("w+") as said:
-        running = subprocess.Popen(command, cwd=ROOT, env=ENVIRONMENT, stdout=said, stderr=said, start_new_session=True)
+        running = subprocess.Popen(command, cwd=ROOT, env=ENVIRONMENT, stdout=said, stderr=said)
         try:
             while not reached():
                 if running.poll() is not None or time.monotonic() - began > 400:
@@ -49,7 +60,9 @@ def killed(command: list[str], reached: Callable[[], bool]) -> None:
                     pytest.fail(f"it ended, or went on for too long, before it could be killed:\n{said.read()[-4000:]}")
                 time.sleep(0.05)
         finally:
-            os.killpg(running.pid, signal.SIGKILL)
+            for pid in descendants(running.pid):
+                with suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
             running.wait()
     print(
         f"\n[killed after {time.monotonic() - began:.1f} s] {' '.join(command)[:120]}", file=sys.__stderr__, flush=True
