@@ -45,7 +45,8 @@ class ActionModule(ActionBase):
             hashes.update(piece["hashes"])
             mib, seconds = mib + piece["hashed_mib"], seconds + piece["seconds"]
             self._show(args["path"], sum(size for path, size in files if path in hashes), files, task_vars)
-        judged = self._module({**args, "hashes": hashes}, task_vars)
+        # Where nothing is to be hashed, the look has said all.
+        judged = self._module({**args, "hashes": hashes}, task_vars) if files else {**look, "seconds": 0.0}
         result.update(judged)
         if not judged.get("failed"):
             result.update(

@@ -131,6 +131,10 @@ manifest:
   description: The manifest; null when it cannot be read.
   returned: always
   type: dict
+model_manifests:
+  description: The content of the models' own manifests, by their path in the bundle; those that can be read.
+  returned: always
+  type: dict
 manifest_sha256:
   description: SHA-256 of C(manifest.json); null when it is not there.
   returned: always
@@ -155,6 +159,7 @@ seconds:
 """
 
 import hashlib
+import json
 import time
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -259,6 +264,17 @@ def judge(seen: Seen) -> None:
     seen.problems += compare.wheelhouse_findings(seen.manifest, seen.found)
 
 
+def model_manifests(folder: BundleFolder, seen: Seen) -> dict[str, Any]:
+    """The models' manifests by their path in the bundle; what cannot be read is among the problems, or unfit for use."""
+    found = {}
+    for model in seen.manifest.models if seen.manifest else ():
+        try:
+            found[model.manifest] = json.loads(folder.text(model.manifest))
+        except (OSError, ValueError):
+            continue
+    return found
+
+
 def needed(module: AnsibleModule, manifest: Manifest | None) -> list[dict[str, Any]]:
     """What the placement needs, when one is given."""
     params = module.params
@@ -309,6 +325,7 @@ def main() -> None:
         not_checked=not_checked,
         needs=needed(module, seen.manifest),
         manifest=seen.manifest.to_dict() if seen.manifest else None,
+        model_manifests=model_manifests(folder, seen),
         manifest_sha256=seen.found[MANIFEST].sha256 if MANIFEST in seen.found else None,
         to_hash=[{"path": file.path, "size": file.size} for file in to_hash],
         **cost(),

@@ -153,6 +153,10 @@ record:
   description: What to keep in RV(record_path), so that the next run can be quick.
   returned: always
   type: dict
+recorded:
+  description: Whether RV(record_path) holds RV(record) already.
+  returned: always
+  type: bool
 record_path:
   description: The file for the record.
   returned: always
@@ -232,7 +236,8 @@ def judge(params: dict[str, Any], model: ModelFiles, manifest: ModelManifest | N
     listed = model.look(manifest.by_path if manifest else ())
     found = with_hashes(listed or {}, params["hashes"])
     fresh = {name for name, there in found.items() if there.sha256 or there.error}
-    recorded = {} if params["full"] else model_manifest.from_record(model.path, read_json(record_path))
+    kept = read_json(record_path)
+    recorded = {} if params["full"] else model_manifest.from_record(model.path, kept)
     found = with_hashes(found, {name: facts for name, facts in recorded.items() if name not in fresh})
     to_hash = [name for name, there in found.items() if not (there.sha256 or there.link or there.error)]
     hashed: dict[str, Found] = {}
@@ -249,6 +254,7 @@ def judge(params: dict[str, Any], model: ModelFiles, manifest: ModelManifest | N
     if manifest:
         to_send = model_manifest.to_send(manifest, found)
         remaining = pinned + model_manifest.remaining(manifest, found, shards)
+    record = model_manifest.to_record(model.path, found)
     quick = [name for name, there in found.items() if there.sha256 and name not in fresh and name not in hashed]
     return {
         "path": model.path,
@@ -263,7 +269,8 @@ def judge(params: dict[str, Any], model: ModelFiles, manifest: ModelManifest | N
         "verified": "none" if problems or made is None else "quick" if quick else "full",
         "to_hash": [{"path": name, "size": found[name].size} for name in to_hash],
         "hashes": of_hashes(hashed),
-        "record": model_manifest.to_record(model.path, found),
+        "record": record,
+        "recorded": kept == record,
         "record_path": record_path,
         "disk": model.disk(),
         "needs": vocabulary.needs(model.parsed(model_manifest.CONFIG)),

@@ -45,7 +45,14 @@ class Run:
         self.result: dict[str, Any] = action.run(task_vars={"inventory_hostname": "node-a"})
 
 
-@pytest.mark.parametrize("sizes", [[], [1.0, 2.0], [50.0]])
+def test_where_nothing_is_to_be_hashed_one_look_is_enough(monkeypatch: pytest.MonkeyPatch) -> None:
+    given = {"f9": {"sha256": "f9"}}
+    run = Run(monkeypatch, [], hashes=given)
+    assert run.calls == [{"hash": False, "hashes": given}]
+    assert (run.result["hashes"], run.result["problems"], run.result["seconds"]) == (given, [], 2.0)
+
+
+@pytest.mark.parametrize("sizes", [[1.0, 2.0], [50.0]])
 def test_what_fits_one_piece_is_judged_at_once(monkeypatch: pytest.MonkeyPatch, sizes: list[float]) -> None:
     run = Run(monkeypatch, sizes, revision="r1")
     assert run.calls == [{"revision": "r1", "hash": False}, {"revision": "r1", "hashes": {}}]

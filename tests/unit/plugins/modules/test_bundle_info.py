@@ -119,6 +119,7 @@ def test_a_whole_bundle(capsys: pytest.CaptureFixture[str], bundle: Path, check_
     manifest = result.pop("manifest")
     assert Manifest.from_dict(manifest).environment == "lab"
     assert result.pop("manifest_sha256") == hashlib.sha256((bundle / "manifest.json").read_bytes()).hexdigest()
+    assert result.pop("model_manifests") == {"models/chat.json": {}}
     assert [(row["what"], row["for"], row["state"]) for row in result.pop("needs")] == [
         (f"image {ID}", ["node1"], "there"),
         ("ray==2.60.0", ["node1"], "there"),

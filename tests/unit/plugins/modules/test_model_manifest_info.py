@@ -82,6 +82,7 @@ def test_second_sight_is_quick(fake: Fake) -> None:
     second = fake.call(manifest=first["manifest"])
     assert (second["problems"], second["verified"], second["hashes"]) == ([], "quick", {})
     assert (second["manifest"], second["record"]) == (first["manifest"], first["record"])
+    assert (first["recorded"], second["recorded"]) == (False, True)
     # The record tells enough without reading a file.
     assert fake.call(manifest=first["manifest"], hash=False)["verified"] == "quick"
 
