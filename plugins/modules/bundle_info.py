@@ -132,7 +132,7 @@ manifest:
   returned: always
   type: dict
 model_manifests:
-  description: The content of the models' own manifests, by their path in the bundle; those that can be read.
+  description: The content of the models' own manifests, by their path in the bundle; empty where anything is wrong.
   returned: always
   type: dict
 manifest_sha256:
@@ -265,14 +265,10 @@ def judge(seen: Seen) -> None:
 
 
 def model_manifests(folder: BundleFolder, seen: Seen) -> dict[str, Any]:
-    """The models' manifests by their path in the bundle; what cannot be read is among the problems, or unfit for use."""
-    found = {}
-    for model in seen.manifest.models if seen.manifest else ():
-        try:
-            found[model.manifest] = json.loads(folder.text(model.manifest))
-        except (OSError, ValueError):
-            continue
-    return found
+    """The models' manifests by their path in the bundle, where nothing is wrong with what was looked at."""
+    if seen.manifest is None or seen.problems:
+        return {}
+    return {model.manifest: json.loads(folder.text(model.manifest)) for model in seen.manifest.models}
 
 
 def needed(module: AnsibleModule, manifest: Manifest | None) -> list[dict[str, Any]]:
