@@ -185,6 +185,14 @@ def test_a_disk_that_is_too_small_is_refused(folder: Path) -> None:
     assert [state(host) for host in HOSTS] == before
 
 
+def test_check_mode_says_what_would_be_brought_and_brings_nothing(folder: Path) -> None:
+    before = [state(host) for host in HOSTS]
+    run = good(playbook("dual-replica.yml", "--check", **deploy(folder / "moved")))
+    assert all(run.changed[host] > 0 for host in HOSTS), run.changed
+    assert "would be brought first" in run.error
+    assert [state(host) for host in HOSTS] == before
+
+
 def test_a_killed_deployment_goes_on_and_nothing_is_asked_for_outside(folder: Path) -> None:
     image, moved = lab.variables()["image"]["ref"], folder / "moved"
     variables = deploy(moved)
