@@ -75,6 +75,11 @@ installed:
   returned: success
   type: list
   elements: dict
+needed:
+  description: The entries of O(files) of the packages that the host lacks.
+  returned: when O(only_tell) is true
+  type: list
+  elements: dict
 problems:
   description: Files that are missing or altered, with C(path), C(reason) and C(remedy).
   returned: when there are any

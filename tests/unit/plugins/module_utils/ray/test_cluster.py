@@ -178,13 +178,18 @@ PER_NODE = expectation.PER_NODE
         ),
         (PLAIN, Expectation(4), False, "not ready: 3 of 4 nodes are alive; 3 nodes alive"),
         (
-            PLAIN.split(" 0.0/2.0")[0],
+            PLAIN.partition(" 0.0/2.0")[0],
             Expectation(),
             False,
             "cannot tell: the text is cut off, so what it does not show",
         ),
-        (PLAIN.split(" 1 node_c")[0], Expectation(3), False, "not ready: 2 of 3 nodes are in the text, which is cut"),
-        (PLAIN.split(" 0.0/2.0")[0], Expectation(3), True, "ready: the text is cut off"),
+        (
+            PLAIN.partition(" 1 node_c")[0],
+            Expectation(3),
+            False,
+            "not ready: 2 of 3 nodes are in the text, which is cut",
+        ),
+        (PLAIN.partition(" 0.0/2.0")[0], Expectation(3), True, "ready: the text is cut off"),
         (
             PLAIN[PLAIN.index("Total") :],
             Expectation(),

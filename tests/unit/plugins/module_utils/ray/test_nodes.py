@@ -237,7 +237,7 @@ def test_noise(given: str) -> None:
 @pytest.mark.parametrize(
     ("given", "rows", "total"),
     [
-        (table([node(n) for n in range(3)]).split(f" 2  {node(2)['node_id']}")[0], 2, 3),
+        (table([node(n) for n in range(3)]).partition(f" 2  {node(2)['node_id']}")[0], 2, 3),
         (json.dumps([node(n) for n in range(3)])[:-200], 2, None),
         (repr([node(n) for n in range(3)])[:-200], 2, None),
         (json.dumps({"data": {"result": {"total": 5, "result": [node(0), node(1)]}}}), 2, 5),
