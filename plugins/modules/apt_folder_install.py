@@ -76,8 +76,8 @@ installed:
   type: list
   elements: dict
 needed:
-  description: The entries of O(files) of the packages that the host lacks.
-  returned: when O(only_tell) is true
+  description: The entries of O(files) that it takes, the index and the packages that the host lacks.
+  returned: success
   type: list
   elements: dict
 problems:
