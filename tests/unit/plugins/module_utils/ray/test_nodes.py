@@ -76,7 +76,8 @@ def table(listed: list[dict[str, Any]], headings: tuple[str, ...] = HEADINGS) ->
     widths = [max(len(title), *(len(x) for row in rows for x in row[n])) for n, title in enumerate(headings)]
 
     def line(cells: list[str]) -> str:
-        return "  ".join(cell.ljust(width) for cell, width in zip(cells, widths, strict=True)).rstrip()
+        # Python 3.9 has no strict zip.
+        return "  ".join(cell.ljust(widths[n]) for n, cell in enumerate(cells)).rstrip()
 
     body = [
         line([cell[n] if n < len(cell) else "" for cell in row])
