@@ -34,7 +34,11 @@ options:
     choices: [active, drained]
     required: true
   allow_empty:
-    description: Drain even the last replica of a service that gets requests; the gateway then answers 502.
+    description: Drain even the last replica of a service that gets requests; the gateway then answers 503.
+    type: bool
+    default: false
+  allow_missing:
+    description: Whether a gateway that does not lead there at all, or was not set up yet, is fine.
     type: bool
     default: false
 extends_documentation_fragment:
@@ -98,6 +102,7 @@ ARGUMENTS = {
     "replica": {"type": "str", "required": True},
     "state": {"type": "str", "required": True, "choices": ["active", "drained"]},
     "allow_empty": {"type": "bool", "default": False},
+    "allow_missing": {"type": "bool", "default": False},
     "binary": {"type": "path", "default": "/usr/sbin/nginx"},
     "service": {"type": "str", "default": GATEWAY_UNIT},
 }
@@ -110,10 +115,14 @@ def main() -> None:
     nginx = Instance(module.run_command, directory, params["binary"], params["service"])
     before = nginx.read(name)
     if before is None:
+        if params["allow_missing"]:
+            module.exit_json(changed=False, servers=[], reloaded=False)
         module.fail_json(msg="no upstreams file at %s: run the role tandem.vllm.nginx_gateway first" % params["path"])
     try:
         after = with_replica(before, params["replica"], params["state"] == "drained", params["allow_empty"])
     except UnknownReplicaError as error:
+        if params["allow_missing"]:
+            module.exit_json(changed=False, servers=[], reloaded=False)
         module.fail_json(msg="%s (replica, in %s)" % (error, params["path"]))
     except LastServerError as error:
         module.fail_json(msg="%s. Bring another one back first, or set allow_empty: true" % error)
