@@ -32,6 +32,7 @@ lint: dev ## Linters and types: Ansible, YAML, Python, Markdown, changelog
 	$(STEP) "ruff check" ruff check . || rc=1; \
 	$(STEP) "ruff format" ruff format --check . || rc=1; \
 	$(STEP) "mypy --strict" mypy -p ansible_collections.tandem.vllm.plugins || rc=1; \
+	$(STEP) "mypy --strict, keeper" mypy roles/rank_group/files/rank_group.py || rc=1; \
 	$(STEP) "Markdown" pymarkdown scan $$(git ls-files '*.md') || rc=1; \
 	$(STEP) "shellcheck" shellcheck $$(git ls-files '*.sh' .ci/run) || rc=1; \
 	$(STEP) "changelog" antsibull-changelog lint || rc=1; \

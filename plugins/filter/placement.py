@@ -10,7 +10,11 @@ from typing import Any
 
 from ansible_collections.tandem.vllm.plugins.module_utils import containers, release
 from ansible_collections.tandem.vllm.plugins.module_utils import placement as pure
+from ansible_collections.tandem.vllm.plugins.module_utils.containers import Launch
 from ansible_collections.tandem.vllm.plugins.module_utils.placement import Placement
+from ansible_collections.tandem.vllm.plugins.module_utils.rank_group import containers as rank_group_containers
+from ansible_collections.tandem.vllm.plugins.module_utils.rank_group import keeper
+from ansible_collections.tandem.vllm.plugins.module_utils.rank_group.launch import launch_of
 
 
 def upstreams(placement: Mapping[str, Any]) -> list[dict[str, Any]]:
@@ -24,14 +28,49 @@ def containers_on(
     engine_key: str,
     key_file: str,
     model_environment: Mapping[str, Mapping[str, str]] | None = None,
+    interface: str | None = None,
 ) -> list[dict[str, Any]]:
-    return containers.node_containers(
-        Placement.from_dict(placement), node, image, engine_key, key_file, pure.plain(model_environment or {})
-    )
+    launch = Launch(image, engine_key, key_file, pure.plain(model_environment or {}), interface)
+    read = Placement.from_dict(placement)
+    return containers.node_containers(read, node, launch) + rank_group_containers.engine_containers(read, node, launch)
+
+
+def ray_containers_on(
+    placement: Mapping[str, Any],
+    node: str,
+    image: str,
+    object_store_bytes: int,
+    model_environment: Mapping[str, Mapping[str, str]] | None = None,
+    interface: str | None = None,
+) -> list[dict[str, Any]]:
+    launch = Launch(image, "", "", pure.plain(model_environment or {}), interface)
+    return rank_group_containers.ray_containers(Placement.from_dict(placement), node, launch, int(object_store_bytes))
+
+
+def rank_groups_on(
+    placement: Mapping[str, Any], node: str, silence: float, start_timeout: float
+) -> list[dict[str, Any]]:
+    return keeper.configurations(Placement.from_dict(placement), node, float(silence), float(start_timeout))
 
 
 def containers_besides(present: list[dict[str, Any]], wanted: list[str]) -> list[dict[str, Any]]:
     return containers.besides(present, wanted)
+
+
+def rank_group_launch(
+    placement: Mapping[str, Any],
+    name: str,
+    node: str,
+    image: str,
+    model_environment: Mapping[str, Mapping[str, str]] | None = None,
+    interface: str | None = None,
+) -> dict[str, Any]:
+    launch = Launch(image, "", "", pure.plain(model_environment or {}), interface)
+    return launch_of(Placement.from_dict(placement), name, node, launch)
+
+
+def rank_groups_besides(present: list[dict[str, Any]], placement: Mapping[str, Any], node: str) -> list[dict[str, Any]]:
+    return rank_group_containers.besides(present, Placement.from_dict(placement), node)
 
 
 def pending_containers(results: list[dict[str, Any]]) -> dict[str, list[Any]]:
@@ -71,6 +110,10 @@ class FilterModule:
             "containers_besides": containers_besides,
             "containers_on": containers_on,
             "pending_containers": pending_containers,
+            "rank_group_launch": rank_group_launch,
+            "rank_groups_besides": rank_groups_besides,
+            "rank_groups_on": rank_groups_on,
+            "ray_containers_on": ray_containers_on,
             "release_record": release_record,
             "replica_rows": replica_rows,
             "upstreams": upstreams,

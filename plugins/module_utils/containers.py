@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 from ansible_collections.tandem.vllm.plugins.module_utils.placement import (
@@ -34,21 +35,26 @@ KEY_IN_CONTAINER = "/run/tandem/engine.key"
 ENTRYPOINT = ["/bin/sh", "-c", f'VLLM_API_KEY="$(cat {KEY_IN_CONTAINER})" && export VLLM_API_KEY && exec "$@"', "sh"]
 
 
-def replica_container(
-    placement: Placement,
-    service: Service,
-    replica: Replica,
-    image: str,
-    engine_key: str,
-    key_file: str,
-    model_environment: Mapping[str, str] | None = None,
-) -> dict[str, Any]:
-    """Container options of a replica on one node, and how to ask it (url, served_name, task).
+@dataclass(frozen=True)
+class Launch:
+    """What the containers of a placement are made with on one node.
 
     image: id or reference, as the node has it. engine_key: only its fingerprint is used, as a label, so that a new key
-    makes a new container. key_file: the root-only file on the node that holds the key. model_environment: variables
-    that the model's files on this node ask for.
+    makes a new container. key_file: the root-only file on the node that holds the key. model_environment: by a model's
+    path, variables that its files on this node ask for. interface: the network interface with the node's address.
     """
+
+    image: str
+    engine_key: str
+    key_file: str
+    model_environment: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    interface: str | None = None
+
+
+def engine_container(
+    placement: Placement, service: Service, replica: Replica, node: str, launch: Launch
+) -> dict[str, Any]:
+    """The container in which vLLM runs on one of a replica's nodes, and how to ask it (url, served_name, task)."""
     limits = service.limits
     return {
         "name": replica.container,
@@ -56,31 +62,54 @@ def replica_container(
         "url": "http://%s:%d" % (placement.api_address(replica), replica.port),
         "served_name": service.model.served_name,
         "task": service.task,
-        "image": image,
+        "image": launch.image,
         "entrypoint": ENTRYPOINT,
-        "command": serve_argv(service, replica),
-        "env": {
-            **OFFLINE_ENVIRONMENT,
-            **(model_environment or {}),
-            **{k: str(v) for k, v in service.environment.items()},
-        },
-        "mounts": [
-            {"type": "bind", "source": service.model.path, "target": service.model.path, "read_only": True},
-            {"type": "bind", "source": key_file, "target": KEY_IN_CONTAINER, "read_only": True},
-        ],
-        "published_ports": ["%s:%d:%d" % (placement.api_address(replica), replica.port, replica.port)],
-        "device_requests": device_requests(replica.gpus, placement.nodes[replica.nodes[0]].gpu_access),
-        "shm_size": limits.shm_size,
+        "command": serve_argv(placement, service, replica, node),
+        "env": environment(service, launch),
+        "mounts": [*mounts(service), _read_only(launch.key_file, KEY_IN_CONTAINER)],
+        "device_requests": device_requests(placement.gpus(replica, node), placement.nodes[node].gpu_access),
         "memory": limits.memory,
         "cpus": limits.cpus,
         "labels": {
             LABEL_ENVIRONMENT: placement.environment,
             "tandem.service": service.name,
-            "tandem.replica": replica.name,
-            "tandem.release": service_release(service, image),
-            "tandem.engine_key": fingerprint([placement.environment, service.name, engine_key]),
+            "tandem.release": service_release(service, launch.image),
+            "tandem.engine_key": fingerprint([placement.environment, service.name, launch.engine_key]),
         },
     }
+
+
+def replica_container(placement: Placement, service: Service, replica: Replica, launch: Launch) -> dict[str, Any]:
+    """Options of the one container of a replica on one node."""
+    container = engine_container(placement, service, replica, replica.nodes[0], launch)
+    return {
+        **container,
+        "init": True,
+        "published_ports": ["%s:%d:%d" % (placement.api_address(replica), replica.port, replica.port)],
+        "shm_size": service.limits.shm_size,
+        # An engine that has lost its workers ends with exit code 0: only a policy that does not look at the code helps.
+        "restart_policy": "unless-stopped",
+        "state": "started",
+        "labels": {**container["labels"], "tandem.replica": replica.name},
+    }
+
+
+def environment(service: Service, launch: Launch) -> dict[str, str]:
+    """Environment of every process of a service's engine on one node."""
+    return {
+        **OFFLINE_ENVIRONMENT,
+        **launch.model_environment.get(service.model.path, {}),
+        **{k: str(v) for k, v in service.environment.items()},
+    }
+
+
+def mounts(service: Service) -> list[dict[str, Any]]:
+    """The model's files, as every process of its engine sees them."""
+    return [_read_only(service.model.path, service.model.path)]
+
+
+def _read_only(source: str, target: str) -> dict[str, Any]:
+    return {"type": "bind", "source": source, "target": target, "read_only": True}
 
 
 def device_requests(gpus: Sequence[str], access: str) -> list[dict[str, Any]]:
@@ -93,22 +122,12 @@ def device_requests(gpus: Sequence[str], access: str) -> list[dict[str, Any]]:
     return [{"driver": "nvidia", "count": 0, "device_ids": list(gpus), "capabilities": [["gpu"]]}]
 
 
-def node_containers(
-    placement: Placement,
-    node: str,
-    image: str,
-    engine_key: str,
-    key_file: str,
-    model_environment: Mapping[str, Mapping[str, str]] | None = None,
-) -> list[dict[str, Any]]:
-    """Container options of every replica on a node, in the order of the placement.
-
-    model_environment: per model path the variables that the model's files on this node ask for.
-    """
-    by_path = model_environment or {}
+def node_containers(placement: Placement, node: str, launch: Launch) -> list[dict[str, Any]]:
+    """Container options of every replica that is on this node alone, in the order of the placement."""
     return [
-        replica_container(placement, service, replica, image, engine_key, key_file, by_path.get(service.model.path))
+        replica_container(placement, service, replica, launch)
         for service, replica in placement.on_node(node)
+        if not replica.is_rank_group
     ]
 
 

@@ -19,18 +19,30 @@ from ansible_collections.tandem.vllm.plugins.module_utils.placement import (
     TASKS,
     Limits,
     Model,
+    Network,
     Node,
     Placement,
     Replica,
     Service,
+    Spread,
     dual_replica,
     gpu_names,
+    ray_tp,
+    ray_tp_pp,
 )
 from ansible_collections.tandem.vllm.plugins.module_utils.problems import HIDDEN, Problems
+from ansible_collections.tandem.vllm.plugins.module_utils.rank_group import ports as rank_ports
 from ansible_collections.tandem.vllm.plugins.module_utils.vllm_argv import ENGINE_SETTINGS, flag_name, flag_owner
 
 # What each topology's playbook makes of a service that names no replicas.
-TOPOLOGIES: dict[str, Callable[[Service, Mapping[str, Node]], tuple[Replica, ...]]] = {"dual_replica": dual_replica}
+TOPOLOGIES: dict[str, Callable[[Service, Mapping[str, Node], Spread], tuple[Replica, ...]]] = {
+    "dual_replica": dual_replica,
+    "ray_tp": ray_tp,
+    "ray_tp_pp": ray_tp_pp,
+}
+
+# Those of them that make rank groups.
+SPREADING = ("ray_tp", "ray_tp_pp")
 
 SERVICE_KEYS = ("name", "model", "task", "port", "engine", "limits", "environment", "replicas")
 MODEL_KEYS = ("path", "served_name", "revision", "manifest")
@@ -39,8 +51,18 @@ REPLICA_KEYS = ("name", "nodes", "tensor_parallel", "pipeline_parallel", "execut
 GPU_KEYS = ("count", "ids", "model", "memory_gib", "access")
 IMAGE_KEYS = ("ref", "archive")
 RAY_KEYS = ("version", "extras")
+NETWORK_KEYS = ("gbit", "latency_us", "rdma", "minimum_gbit")
 API_KEY_KEYS = ("name", "key")
-OWNED_ENVIRONMENT = {"VLLM_API_KEY": "tandem_engine_api_key", "CUDA_VISIBLE_DEVICES": "tandem_gpus"}
+OWNED_ENVIRONMENT = {
+    "VLLM_API_KEY": "tandem_engine_api_key",
+    "CUDA_VISIBLE_DEVICES": "tandem_gpus",
+    "VLLM_HOST_IP": "the node's tandem_address",
+    "VLLM_PORT": "the ports of rank groups",
+    "VLLM_RPC_BASE_PATH": "the placement",
+    "RAY_ADDRESS": "the placement",
+    "NCCL_SOCKET_IFNAME": "the node's tandem_address",
+    "GLOO_SOCKET_IFNAME": "the node's tandem_address",
+}
 
 EXACT_VERSION = re.compile(r"\d+(\.\d+)+[A-Za-z0-9.+]*")
 EXTRA = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
@@ -56,6 +78,8 @@ class Contract:
     secret. archive_exists: whether image.archive is a file on the control node; None where none is named.
     bundle: folder of the offline bundle, ray: the Ray that its wheels bring into the image; None where there is none.
     bundle_exists: whether that folder has a manifest. bundle_gateway_packages: whether gateways get nginx from there.
+    nodes_per_replica, executor: how a topology with rank groups spreads a service; None: its default.
+    network: what is stated of the network between the nodes; None: nothing.
     """
 
     topology: str
@@ -73,6 +97,9 @@ class Contract:
     ray: Any = None
     bundle_exists: bool | None = None
     bundle_gateway_packages: Any = False
+    nodes_per_replica: Any = None
+    executor: Any = None
+    network: Any = None
 
 
 def read_contract(contract: Contract) -> tuple[Placement | None, Problems]:
@@ -97,11 +124,14 @@ class _Reader:
         self.keys()
         nodes = self.nodes()
         self.gateways()
-        services = self.services(nodes) if nodes else ()
-        placement = Placement(str(c.environment), nodes, services, c.lab is True)
+        spread = self.spread(nodes)
+        network = self.network()
+        services = self.services(nodes, spread) if nodes else ()
+        placement = Placement(str(c.environment), nodes, services, c.lab is True, network)
         if not problems.found:
             self.ports(placement)
             self.gpus(placement)
+            self.rank_groups(placement)
             self.one_service(placement)
         return placement
 
@@ -256,7 +286,41 @@ class _Reader:
             self.address("{}: tandem_address".format(entry["name"]), entry.get("address"))
             self.problems.kind("{}: tandem_gateway_port".format(entry["name"]), entry.get("port"), "port")
 
-    def services(self, nodes: Mapping[str, Node]) -> tuple[Service, ...]:
+    def spread(self, nodes: Mapping[str, Node]) -> Spread:
+        """How topologies with rank groups spread a service; the default where what is stated does not fit."""
+        c, problems = self.contract, self.problems
+        before = len(problems.found)
+        if c.executor is not None:
+            self.one_of("tandem_executor", c.executor, EXECUTORS)
+        size = c.nodes_per_replica
+        fits = size is None or (isinstance(size, int) and size >= 2 and len(nodes) % size == 0)
+        if not fits:
+            wanted = f"must be a whole number, 2 or more, that divides the {len(nodes)} nodes of tandem_nodes"
+            remedy = "Correct it, or leave it out and write the replicas by hand (tandem_services[].replicas)"
+            problems.add("tandem_nodes_per_replica", size, wanted, remedy)
+        if len(problems.found) > before:
+            return Spread()
+        return Spread(size, c.executor or Spread.executor)
+
+    def network(self) -> Network:
+        """What is stated of the network between the nodes; nothing where it does not fit."""
+        problems, raw = self.problems, self.contract.network
+        if raw is None or not problems.mapping("tandem_network", raw, NETWORK_KEYS):
+            return Network()
+        given = {key: value for key, value in raw.items() if value is not None}
+        kinds = {key: "boolean" if key == "rdma" else "positive number" for key in given}
+        fine = [problems.kind(f"tandem_network.{key}", value, kinds[key]) for key, value in given.items()]
+        if not all(fine):
+            return Network()
+        numbers = {key: float(value) for key, value in given.items() if key != "rdma"}
+        network = Network(rdma=given.get("rdma"), **numbers)
+        if network.gbit is not None and network.minimum_gbit is not None and network.minimum_gbit >= network.gbit:
+            wanted = f"must be less than gbit, which is {given['gbit']}: no link reaches its nominal speed"
+            remedy = "State what the measured bandwidth has to reach, or leave it out"
+            problems.add("tandem_network.minimum_gbit", given["minimum_gbit"], wanted, remedy)
+        return network
+
+    def services(self, nodes: Mapping[str, Node], spread: Spread) -> tuple[Service, ...]:
         raw = self.contract.services
         if not isinstance(raw, (list, tuple)) or not raw:
             wanted = "must list at least one service"
@@ -267,7 +331,7 @@ class _Reader:
             remedy = "Leave one, or give each its replicas"
             self.problems.add("tandem_services", [_label(s) for s in raw], wanted, remedy)
             return ()
-        services = [self.service("tandem_services[%d]" % i, s, nodes) for i, s in enumerate(raw)]
+        services = [self.service("tandem_services[%d]" % i, s, nodes, spread) for i, s in enumerate(raw)]
         for what in ("name", "served_name"):
             names = [s.name if what == "name" else s.model.served_name for s in services if s]
             for name in sorted({n for n in names if names.count(n) > 1}):
@@ -278,7 +342,7 @@ class _Reader:
             self.problems.add("tandem_services[].replicas[].name", name, "is there twice", remedy)
         return tuple(s for s in services if s)
 
-    def service(self, path: str, raw: Any, nodes: Mapping[str, Node]) -> Service | None:
+    def service(self, path: str, raw: Any, nodes: Mapping[str, Node], spread: Spread) -> Service | None:
         problems = self.problems
         if not problems.mapping(path, raw, SERVICE_KEYS, required=["name", "model"]):
             return None
@@ -294,11 +358,21 @@ class _Reader:
             return None
         service = Service(raw["name"], model, (), task, engine, extra_args, limits, environment)
         if raw.get("replicas") is None:
-            replicas = TOPOLOGIES[self.contract.topology](service, nodes)
-            replicas = tuple(Replica(**{**r.__dict__, "port": port}) for r in replicas)
+            replicas = self.default_replicas(service, nodes, spread, port)
         else:
             replicas = self.replicas(path + ".replicas", raw["replicas"], service.name, port, nodes)
         return Service(**{**service.__dict__, "replicas": replicas})
+
+    def default_replicas(
+        self, service: Service, nodes: Mapping[str, Node], spread: Spread, port: int
+    ) -> tuple[Replica, ...]:
+        topology = self.contract.topology
+        if topology in SPREADING and len(nodes) < 2:
+            wanted = f"must hold two machines or more: {topology.replace('_', '-')} spreads a replica over several"
+            self.problems.add("group tandem_nodes", ", ".join(nodes), wanted, "Add hosts, or choose dual-replica")
+            return ()
+        replicas = TOPOLOGIES[topology](service, nodes, spread)
+        return tuple(Replica(**{**r.__dict__, "port": port}) for r in replicas)
 
     def one_of(self, variable: str, value: Any, allowed: Sequence[str]) -> None:
         if value not in allowed:
@@ -373,15 +447,22 @@ class _Reader:
     def environment(self, path: str, raw: Any) -> dict[str, str]:
         if raw is None or not self.problems.kind(path, raw, "mapping"):
             return {}
+        owned = self.owned_environment()
         for key, value in raw.items():
-            if key in OWNED_ENVIRONMENT:
-                wanted = f"cannot be set here: it follows from {OWNED_ENVIRONMENT[key]}"
+            if key in owned:
+                wanted = f"cannot be set here: it follows from {owned[key]}"
                 self.problems.add(f"{path}.{key}", HIDDEN, wanted, "Remove it")
             elif not isinstance(key, str) or not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", key):
                 self.problems.add(f"{path}.{key}", value, "must be named like an environment variable", "Rename it")
             elif isinstance(value, (bool, Mapping, list)) or value is None:
                 self.problems.add(f"{path}.{key}", value, "must be a text or a number", "Put it in quotes")
         return {k: str(v) for k, v in raw.items()}
+
+    def owned_environment(self) -> Mapping[str, str]:
+        """What a service may not set: the variable, and what it follows from."""
+        network = self.contract.network
+        stated = isinstance(network, Mapping) and network.get("rdma") is not None
+        return {**OWNED_ENVIRONMENT, "NCCL_IB_DISABLE": "tandem_network.rdma"} if stated else OWNED_ENVIRONMENT
 
     def replicas(self, path: str, raw: Any, service: str, port: int, nodes: Mapping[str, Node]) -> tuple[Replica, ...]:
         if not isinstance(raw, (list, tuple)) or not raw:
@@ -404,33 +485,25 @@ class _Reader:
             remedy = f"Write nodes: [{on}]" if isinstance(on, str) else "Write nodes: [<name of a node>]"
             problems.add(path + ".nodes", on, "must be a list of node names", remedy)
             return None
-        for node in on:
-            if node not in list(nodes):
-                known = ", ".join(nodes)
-                if node in self.contract.inventory_hosts:
-                    wanted, remedy = (
-                        f"is not in the group tandem_nodes ({known})",
-                        "Add it to the group, or choose another",
-                    )
-                else:
-                    wanted, remedy = f"is no host of this inventory; nodes are {known}", "Correct the name"
-                problems.add(path + ".nodes", node, wanted, remedy)
-        if len(on) > 1:
-            wanted = "must be one node: replicas over several machines are not supported yet"
-            problems.add(path + ".nodes", list(on), wanted, "Name one node a replica")
+        self.known_nodes(path + ".nodes", on, nodes)
+        group = len(on) > 1
         sizes = {k: raw.get(k, 1) for k in ("tensor_parallel", "pipeline_parallel")}
         for key, value in sizes.items():
             problems.kind(f"{path}.{key}", value, "positive integer")
-        executor, own_port = raw.get("executor", "mp"), raw.get("port", port)
+        executor, own_port = raw.get("executor", Spread.executor if group else "mp"), raw.get("port", port)
         self.one_of(path + ".executor", executor, EXECUTORS)
+        if executor == "ray" and not group:
+            wanted = "must be mp on one node: Ray is for replicas over several"
+            problems.add(path + ".executor", executor, wanted, "Leave it out, or name more nodes")
         problems.kind(path + ".port", own_port, "port")
         if raw.get("name") is not None:
             problems.kind(path + ".name", raw["name"], "name")
-        if not isinstance(raw.get("gpus", []), (list, tuple, type(None))):
-            wanted = "must be a list of GPU indices or UUIDs of the node"
-            problems.add(path + ".gpus", raw["gpus"], wanted, "Write it as [0, 1]")
+        self.own_gpus(path + ".gpus", raw.get("gpus"), group)
         if len(problems.found) > before:
             return None
+        name = raw.get("name") or (f"{service}-{on[0]}-x{len(on)}" if group else f"{service}-{on[0]}")
+        if group:
+            return Replica(name, tuple(on), sizes["tensor_parallel"], sizes["pipeline_parallel"], executor, own_port)
         world, available = sizes["tensor_parallel"] * sizes["pipeline_parallel"], nodes[on[0]].gpus
         wanted_gpus = raw.get("gpus")
         gpus = tuple(str(g) for g in (available[:world] if wanted_gpus is None else wanted_gpus))
@@ -442,8 +515,30 @@ class _Reader:
             )
             problems.add(path + ".gpus", list(gpus), wanted, "Lower the parallel size or name GPUs that are there")
             return None
-        name = raw.get("name") or f"{service}-{on[0]}"
         return Replica(name, tuple(on), sizes["tensor_parallel"], sizes["pipeline_parallel"], executor, own_port, gpus)
+
+    def own_gpus(self, path: str, value: Any, group: bool) -> None:
+        if value is not None and not isinstance(value, (list, tuple)):
+            wanted = "must be a list of GPU indices or UUIDs of the node"
+            self.problems.add(path, value, wanted, "Write it as [0, 1]")
+        elif value is not None and group:
+            wanted = "cannot be set for a replica over several nodes: it has all GPUs of each of them"
+            self.problems.add(path, value, wanted, "Remove it; tandem_gpus.ids says which GPUs a node has")
+
+    def known_nodes(self, path: str, on: Sequence[Any], nodes: Mapping[str, Node]) -> None:
+        for node in on:
+            if node not in list(nodes):
+                known = ", ".join(nodes)
+                if node in self.contract.inventory_hosts:
+                    wanted, remedy = (
+                        f"is not in the group tandem_nodes ({known})",
+                        "Add it to the group, or choose another",
+                    )
+                else:
+                    wanted, remedy = f"is no host of this inventory; nodes are {known}", "Correct the name"
+                self.problems.add(path, node, wanted, remedy)
+        if len(set(map(str, on))) != len(on):
+            self.problems.add(path, list(on), "must be different nodes", "Name each node once")
 
     def ports(self, placement: Placement) -> None:
         taken: dict[tuple[str, int], str] = {}
@@ -471,6 +566,58 @@ class _Reader:
                             wanted,
                             "Give each replica its own with replicas[].gpus",
                         )
+
+    def rank_groups(self, placement: Placement) -> None:
+        """Ranks meet on fixed ports and have a node's GPUs to themselves: a rank group has its nodes whole."""
+        self.shared_nodes(placement)
+        self.ports_of_ranks(placement)
+        for service, replica in placement.rank_groups():
+            self.world(placement, service, replica)
+
+    def shared_nodes(self, placement: Placement) -> None:
+        groups = {replica.name for _service, replica in placement.rank_groups()}
+        for node in placement.nodes:
+            names = [replica.name for _service, replica in placement.on_node(node)]
+            group = next((name for name in names if name in groups), None)
+            if group and len(names) > 1:
+                other = next(name for name in names if name != group)
+                wanted = f"has another replica ({other}), but {group} spans nodes and needs each for itself"
+                self.problems.add("tandem_services[].replicas[].nodes", node, wanted, "Give it nodes of its own")
+
+    def ports_of_ranks(self, placement: Placement) -> None:
+        """What others are to reach may not be among the ports that a group's nodes keep for one another."""
+        wanted = "is among the ports that the nodes of %s keep for one another (%s)"
+        kept = ", ".join("%d to %d" % ends for ends in rank_ports.RANGES)
+        for _service, replica in placement.rank_groups():
+            if rank_ports.is_kept(replica.port):
+                said = wanted % (replica.name, kept)
+                self.problems.add("tandem_services[].port", replica.port, said, "Choose another port")
+            for gateway in self.contract.gateways:
+                here = str(gateway["address"]) in [placement.nodes[node].address for node in replica.nodes]
+                if here and rank_ports.is_kept(gateway["port"]):
+                    variable, said = "{}: tandem_gateway_port".format(gateway["name"]), wanted % (replica.name, kept)
+                    self.problems.add(variable, gateway["port"], said, "Choose another port")
+
+    def world(self, placement: Placement, service: Service, replica: Replica) -> None:
+        counts = {node: len(placement.nodes[node].gpus) for node in replica.nodes}
+        if len(set(counts.values())) > 1:
+            shown = ", ".join(f"{node}: {count}" for node, count in counts.items())
+            wanted = f"must be as many on each node of {replica.name}"
+            self.problems.add(
+                "tandem_gpus", shown, wanted, "Choose the same number with tandem_gpus.ids, or other nodes"
+            )
+            return
+        # In the lab, without GPUs, each node has one rank.
+        world = max(1, counts[replica.nodes[0]]) * len(counts)
+        if replica.tensor_parallel * replica.pipeline_parallel != world:
+            shown = f"{replica.tensor_parallel} × {replica.pipeline_parallel}"
+            wanted = f"must make {world}, the GPUs of {', '.join(replica.nodes)}"
+            self.problems.add(
+                f"tandem_services[{service.name}].replicas[{replica.name}].tensor_parallel × pipeline_parallel",
+                shown,
+                wanted,
+                "Tensor parallel over the GPUs of a node times pipeline parallel over nodes is the usual way",
+            )
 
 
 def _label(service: Any) -> Any:

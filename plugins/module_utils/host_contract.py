@@ -30,13 +30,15 @@ class Listener:
 class HostFacts:
     """What was read on a host.
 
-    missing: what Tandem needs there and did not find, each with its remedy. docker_error: why Docker did not answer.
+    addresses: the interface of each. missing: what Tandem needs there and did not find, each with its remedy.
+    docker_error: why Docker did not answer.
     image_present: whether tandem_image.ref is among its images. models: per path the parsed config.json, or the reason
     why there is none. listeners: per port. vocabularies: per model path the known vocabulary files below it, path ->
     SHA-256. builds_in: the variables (vocabulary.py) whose vocabulary the image brings itself, of those asked for.
+    rdma_devices: whether there are device files for RDMA.
     """
 
-    addresses: tuple[str, ...] = ()
+    addresses: Mapping[str, str] = field(default_factory=dict)
     missing: Mapping[str, str] = field(default_factory=dict)
     docker_error: str | None = None
     image_present: bool = False
@@ -44,6 +46,7 @@ class HostFacts:
     listeners: Mapping[int, Listener] = field(default_factory=dict)
     vocabularies: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     builds_in: Collection[str] = ()
+    rdma_devices: bool = False
 
 
 def judge_node(
@@ -67,12 +70,15 @@ def judge_node(
     elif not facts.image_present and not image.get("archive"):
         remedy = "Set tandem_image.archive to a 'docker save' archive on the control node, or load the image there"
         problems.add(f"{node}: tandem_image.ref", image["ref"], "no such image on the node", remedy)
+    _rdma(problems, placement, node, facts)
     for service, replica in placement.on_node(node):
         found = facts.models.get(service.model.path)
         if isinstance(found, Mapping) or service.model.path not in models_to_come:
             _model(problems, node, service, replica, found)
         _vocabulary(problems, node, service, facts, vocabularies_to_come or {})
-        _port(problems, node, f"tandem_services[{service.name}].port", replica.port, facts)
+        # A rank group's API is on its first node.
+        if replica.nodes[0] == node:
+            _port(problems, node, f"tandem_services[{service.name}].port", replica.port, facts)
     return problems
 
 
@@ -107,6 +113,14 @@ def _common(problems: Problems, host: str, address: str, facts: HostFacts) -> No
     if address not in facts.addresses:
         wanted = "is on no interface of this host, which has " + ", ".join(facts.addresses)
         problems.add(f"{host}: tandem_address", address, wanted, "Correct it in host_vars")
+
+
+def _rdma(problems: Problems, placement: Placement, node: str, facts: HostFacts) -> None:
+    needed = placement.network.rdma and placement.nodes[node].gpus and placement.rank_groups(node)
+    if needed and not facts.rdma_devices:
+        wanted = "the node has no RDMA device: /dev/infiniband holds no uverbs file"
+        remedy = "Load the driver of its RDMA network card ('ibv_devices' lists what works), or leave out rdma"
+        problems.add(f"{node}: tandem_network.rdma", True, wanted, remedy)
 
 
 def _port(problems: Problems, host: str, variable: str, port: int, facts: HostFacts) -> None:

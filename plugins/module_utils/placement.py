@@ -19,6 +19,8 @@ TASKS = ("generate", "embed", "score")
 EXECUTORS = ("mp", "ray")
 # How a container is given its GPUs: by Docker's device driver "nvidia" (the container toolkit's hook), or by CDI.
 GPU_ACCESS = ("nvidia", "cdi")
+# No name of a replica holds a dot.
+RAY_SUFFIX = ".ray"
 DEFAULT_PORT = 8000
 DEFAULT_GATEWAY_PORT = 8080
 # The systemd unit of the gateway: its processes may hold the gateway's port.
@@ -65,7 +67,7 @@ class Limits:
 class Replica:
     """One copy of a service's model.
 
-    gpus: device indices or UUIDs used on each of its nodes; empty on CPU.
+    gpus: device indices or UUIDs used on its node; empty on CPU, and for a rank group, which has its nodes whole.
     port: TCP port of its API on the first node's private address.
     """
 
@@ -78,9 +80,19 @@ class Replica:
     gpus: tuple[str, ...] = ()
 
     @property
+    def is_rank_group(self) -> bool:
+        """Whether its ranks are on several nodes, so that it starts, serves and ends as a whole."""
+        return len(self.nodes) > 1
+
+    @property
     def container(self) -> str:
-        """Name of the replica's container on its node: the one place that knows it."""
+        """Name of the container in which vLLM runs, on each of its nodes: the one place that knows it."""
         return "tandem-" + self.name
+
+    @property
+    def ray_container(self) -> str | None:
+        """Name of the container with a Ray node on each of a rank group's nodes; None where vLLM runs without Ray."""
+        return self.container + RAY_SUFFIX if self.is_rank_group and self.executor == "ray" else None
 
 
 @dataclass(frozen=True)
@@ -98,6 +110,20 @@ class Service:
 
 
 @dataclass(frozen=True)
+class Network:
+    """What the inventory states of the network between the nodes; None: nothing.
+
+    gbit: nominal speed; latency_us: of a small all-reduce; rdma: whether ranks must use it (True) or may not (False);
+    minimum_gbit: what the measured bandwidth has to reach.
+    """
+
+    gbit: float | None = None
+    latency_us: float | None = None
+    rdma: bool | None = None
+    minimum_gbit: float | None = None
+
+
+@dataclass(frozen=True)
 class Placement:
     """Everything that is deployed for one environment. lab: CPU engine, nothing about GPUs is checked."""
 
@@ -105,6 +131,7 @@ class Placement:
     nodes: Mapping[str, Node]
     services: tuple[Service, ...]
     lab: bool = False
+    network: Network = field(default_factory=Network)
 
     def to_dict(self) -> dict[str, Any]:
         """The form playbooks, roles and records carry: plain dicts and lists."""
@@ -131,7 +158,8 @@ class Placement:
                 )
             )
         nodes = {name: Node(**{**n, "gpus": tuple(n["gpus"])}) for name, n in data["nodes"].items()}
-        return cls(data["environment"], nodes, tuple(services), bool(data["lab"]))
+        network = Network(**data.get("network", {}))
+        return cls(data["environment"], nodes, tuple(services), bool(data["lab"]), network)
 
     def on_node(self, node: str) -> list[tuple[Service, Replica]]:
         """The replicas that have a rank on this node, in the order of the placement."""
@@ -141,8 +169,26 @@ class Placement:
         """Private address on which a replica's API listens: its first node's."""
         return self.nodes[replica.nodes[0]].address
 
+    def gpus(self, replica: Replica, node: str) -> tuple[str, ...]:
+        """The GPUs that a replica uses on one of its nodes; empty on CPU."""
+        return self.nodes[node].gpus if replica.is_rank_group else replica.gpus
 
-def dual_replica(service: Service, nodes: Mapping[str, Node]) -> tuple[Replica, ...]:
+    def rank_groups(self, node: str | None = None) -> list[tuple[Service, Replica]]:
+        """The replicas over several nodes, in the order of the placement; with `node` those that have a rank there."""
+        return [
+            (s, r) for s in self.services for r in s.replicas if r.is_rank_group and (node is None or node in r.nodes)
+        ]
+
+
+@dataclass(frozen=True)
+class Spread:
+    """How a topology with rank groups spreads a service: nodes of each group (None: all of them), and its executor."""
+
+    nodes_per_replica: int | None = None
+    executor: str = "ray"
+
+
+def dual_replica(service: Service, nodes: Mapping[str, Node], _spread: Spread) -> tuple[Replica, ...]:
     """The default placement of the dual-replica topology: one replica a node, tensor parallel over that node's GPUs.
 
     Replicas are named after their node, so that adding or removing a node leaves the others as they are.
@@ -156,6 +202,36 @@ def dual_replica(service: Service, nodes: Mapping[str, Node]) -> tuple[Replica, 
         )
         for name, node in nodes.items()
     )
+
+
+def ray_tp(service: Service, nodes: Mapping[str, Node], spread: Spread) -> tuple[Replica, ...]:
+    """One replica over all nodes, or one per `nodes_per_replica` of them: tensor parallel over all of its GPUs."""
+    return _rank_groups(service, nodes, spread, pipelined=False)
+
+
+def ray_tp_pp(service: Service, nodes: Mapping[str, Node], spread: Spread) -> tuple[Replica, ...]:
+    """As ray_tp, but tensor parallel over the GPUs of a node, and pipeline parallel over nodes."""
+    return _rank_groups(service, nodes, spread, pipelined=True)
+
+
+def _rank_groups(service: Service, nodes: Mapping[str, Node], spread: Spread, pipelined: bool) -> tuple[Replica, ...]:
+    """Named after their first node and their size."""
+    names = list(nodes)
+    size = spread.nodes_per_replica or len(names)
+    out = []
+    for start in range(0, len(names), size):
+        members = names[start : start + size]
+        each = max(1, len(nodes[members[0]].gpus))
+        out.append(
+            Replica(
+                name=f"{service.name}-{members[0]}-x{len(members)}",
+                nodes=tuple(members),
+                tensor_parallel=each if pipelined else each * len(members),
+                pipeline_parallel=len(members) if pipelined else 1,
+                executor=spread.executor,
+            )
+        )
+    return tuple(out)
 
 
 def upstreams(placement: Placement) -> list[dict[str, Any]]:

@@ -54,7 +54,7 @@ def release_record(
                 "container": replica.container,
                 "image": launched.get(replica.nodes[0], image),
                 "service_release": service_release(service, launched.get(replica.nodes[0], image)),
-                "argv": serve_argv(service, replica),
+                "argv": serve_argv(placement, service, replica, replica.nodes[0]),
                 "vllm_version": said.get("vllm_version"),
                 "kv_cache_tokens": said.get("kv_cache_tokens"),
             }
@@ -71,7 +71,8 @@ def replica_rows(placement: Placement, engines: Engines) -> list[dict[str, Any]]
             "model": service.model.served_name,
             "replica": replica.name,
             "node": ", ".join(replica.nodes),
-            "gpus": ", ".join(replica.gpus) or "none (CPU)",
+            "gpus": "; ".join(filter(None, (", ".join(placement.gpus(replica, n)) for n in replica.nodes)))
+            or "none (CPU)",
             "vllm": said.get("vllm_version") or "?",
             "kv_tokens": "{:,}".format(said["kv_cache_tokens"]) if said.get("kv_cache_tokens") else "?",
             "state": said.get("state") or "not asked",

@@ -9,7 +9,8 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from ansible_collections.tandem.vllm.plugins.module_utils.placement import Replica, Service
+from ansible_collections.tandem.vllm.plugins.module_utils.placement import Placement, Replica, Service
+from ansible_collections.tandem.vllm.plugins.module_utils.rank_group import ports
 
 # Engine settings by vLLM's own names and the kind of value each takes (see contract.py for what a kind allows).
 # Any other vLLM flag goes into `extra_args`, unchecked.
@@ -132,18 +133,20 @@ def flags(settings: Mapping[str, Any]) -> list[str]:
     return out
 
 
-def serve_argv(service: Service, replica: Replica) -> list[str]:
-    """The `vllm serve` command of a replica on one node, inside its container. Same input, same order.
+def serve_argv(placement: Placement, service: Service, replica: Replica, node: str) -> list[str]:
+    """The `vllm serve` command of a replica on one of its nodes, inside its container. Same input, same order.
 
-    Inside its own network namespace the server listens on all addresses: what is published, and on which private
-    address, is decided by the container's published port.
+    A replica on one node has a network namespace of its own, where the server listens on all addresses: what is
+    published, and on which private address, is decided by the container's published port. A rank group is in its
+    hosts' network and listens on the private address alone. Without Ray each node runs the command, and only the first
+    node's has an API.
     """
     argv = [
         "vllm",
         "serve",
         service.model.path,
         "--served-model-name=" + service.model.served_name,
-        "--host=0.0.0.0",
+        "--host=" + (placement.api_address(replica) if replica.is_rank_group else "0.0.0.0"),  # noqa: S104 - see above
         "--port=%d" % replica.port,
         "--tensor-parallel-size=%d" % replica.tensor_parallel,
     ]
@@ -151,4 +154,13 @@ def serve_argv(service: Service, replica: Replica) -> list[str]:
         argv.append("--pipeline-parallel-size=%d" % replica.pipeline_parallel)
     if replica.tensor_parallel * replica.pipeline_parallel > 1:
         argv.append("--distributed-executor-backend=" + replica.executor)
+    if replica.is_rank_group and replica.executor == "mp":
+        rank = replica.nodes.index(node)
+        argv += [
+            "--nnodes=%d" % len(replica.nodes),
+            "--node-rank=%d" % rank,
+            "--master-addr=" + placement.api_address(replica),
+            "--master-port=%d" % ports.MASTER,
+            *(["--headless"] if rank else []),
+        ]
     return argv + flags(service.engine) + flags(service.extra_args)

@@ -35,7 +35,8 @@ options:
       - The launch, by the option names of P(community.docker.docker_container#module), as the filter
         P(tandem.vllm.containers_on#filter) makes it.
       - An option that cannot be taken over is refused, as the proof would be of another container. C(command),
-        C(entrypoint), C(name), C(labels), C(published_ports), networks and log and restart settings are not taken over.
+        C(entrypoint), C(name), C(labels), C(published_ports), networks, volumes, namespaces of another container,
+        and log and restart settings are not taken over.
       - A bind mount whose source is not on the host, such as a key that is not written yet, is left out.
     type: dict
     required: true

@@ -20,7 +20,7 @@ options:
   topology:
     description: How a service that names no replicas is placed.
     type: str
-    choices: [dual_replica]
+    choices: [dual_replica, ray_tp, ray_tp_pp]
     default: dual_replica
   environment:
     description: Name of the environment (C(tandem_environment)); containers and records carry it.
@@ -49,6 +49,21 @@ options:
     description: Whether gateways get nginx's packages from the bundle (C(tandem_bundle_gateway_packages)).
     type: raw
     default: false
+  nodes_per_replica:
+    description:
+      - How many nodes each replica spans in the topologies V(ray_tp) and V(ray_tp_pp) (C(tandem_nodes_per_replica)).
+      - Without it one replica spans all of them.
+    type: raw
+  executor:
+    description:
+      - How the ranks of such a replica find each other (C(tandem_executor)). V(ray), with a Ray cluster, or V(mp),
+        vLLM's own way over several nodes. V(ray) without it.
+    type: raw
+  network:
+    description:
+      - What is stated of the network between the nodes (C(tandem_network)), with C(gbit), C(latency_us), C(rdma) and
+        C(minimum_gbit), each optional.
+    type: raw
   nodes:
     description: The hosts of the group C(tandem_nodes), each with C(name), C(address) and C(gpus).
     type: list
@@ -103,6 +118,7 @@ placement:
     lab: {description: Whether it is a lab., type: bool}
     nodes: {description: Per node its private address and GPUs., type: dict}
     services: {description: The services with their replicas., type: list, elements: dict}
+    network: {description: What is stated of the network between the nodes; V(null) for what is not., type: dict}
 release:
   description: Short id of the whole deployment.
   returned: success
@@ -136,6 +152,9 @@ ARGUMENTS: dict[str, Any] = {
     "bundle_is_made": {"type": "bool", "default": True},
     "ray": {"type": "raw"},
     "bundle_gateway_packages": {"type": "raw", "default": False},
+    "nodes_per_replica": {"type": "raw"},
+    "executor": {"type": "raw"},
+    "network": {"type": "raw"},
     "nodes": {"type": "list", "elements": "dict", "default": []},
     "gateways": {"type": "list", "elements": "dict", "default": []},
     "inventory_hosts": {"type": "list", "elements": "str", "default": []},

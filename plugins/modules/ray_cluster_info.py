@@ -51,6 +51,9 @@ options:
       gpus_per_node:
         description: How many GPUs each node has in Ray, as one number or as a mapping of address to number.
         type: raw
+      free_gpus:
+        description: How many GPUs in all must be neither in use nor reserved by a placement group.
+        type: raw
       addresses:
         description: Addresses of the nodes that must be alive.
         type: raw

@@ -180,6 +180,9 @@ def main() -> None:
                 result["in_engine"] = 0
         except OSError as error:
             module.fail_json(msg="key_file = {} cannot be read: {}".format(params["key_file"], error.strerror))
+    elif found.status == "created" and not found.error:
+        # Of a rank group: its keeper starts it when all nodes are ready for it.
+        module.exit_json(changed=False, progress="not started yet", last_log_line="", failed_before=None, **result)
     else:
         result["state"] = "restarting" if found.status == "restarting" else "exited"
     if result["state"] == "ready":

@@ -43,16 +43,21 @@ APART = frozenset({"device_requests", "env", "image", "mounts"})
 # What does not bear on GPUs, or is the probe's own: it has no network, another command, name and labels.
 LEFT_ALONE = frozenset(
     {
+        "address",
         "command",
         "comparisons",
         "entrypoint",
+        "expect",
+        "group",
         "image_label_mismatch",
         "labels",
+        "leads",
         "log_driver",
         "log_options",
         "name",
         "network_mode",
         "networks",
+        "pid_mode",
         "published_ports",
         "pull",
         "replica",
@@ -64,8 +69,10 @@ LEFT_ALONE = frozenset(
         "url",
     }
 )
+# A namespace of another container, which need not run yet and does not bear on GPUs.
+OF_ANOTHER = "container:"
 # What every launch has that its options do not state: roles/vllm_server/tasks/container.yml.
-ALWAYS: dict[str, Any] = {"init": True, "security_opts": ["no-new-privileges:true"]}
+ALWAYS: dict[str, Any] = {"security_opts": ["no-new-privileges:true"]}
 LABEL = "tandem.probe=gpu_visibility"
 
 # Variables that decide which GPUs a process sees; never secret.
@@ -250,7 +257,7 @@ def mount_argument(mount: Mapping[str, Any]) -> str:
     other = sorted(key for key in mount if key not in ("type", "source", "target", "read_only"))
     if other or mount.get("type") not in ("bind", "tmpfs"):
         what = ", ".join(other) or "type = {}".format(mount.get("type"))
-        raise LaunchOptionError(f"container.mounts: {what} is not known to gpu_visibility")
+        raise LaunchOptionError(f"container.mounts: {what} is not known")
     fields = [f"{key}={mount[key]}" for key in ("type", "source", "target") if mount.get(key)]
     return csv_fields(fields + (["readonly"] if mount.get("read_only") else []))
 
@@ -258,7 +265,7 @@ def mount_argument(mount: Mapping[str, Any]) -> str:
 def request_arguments(request: Mapping[str, Any]) -> list[str]:
     """The arguments that make Docker's command line send this device request. Raises LaunchOptionError."""
     if request.get("options"):
-        raise LaunchOptionError("container.device_requests: options is not known to gpu_visibility")
+        raise LaunchOptionError("container.device_requests: options is not known")
     ids = [str(i) for i in request.get("device_ids") or ()]
     driver = request.get("driver") or ""
     if driver == "cdi":
@@ -274,17 +281,20 @@ def request_arguments(request: Mapping[str, Any]) -> list[str]:
 
 
 def launch_arguments(container: Mapping[str, Any], missing: Collection[str] = ()) -> list[str]:
-    """The launch's options for `docker run`. missing: bind sources that are not there. Raises LaunchOptionError."""
+    """The launch's options for `docker run`. missing: bind sources that are not there. Raises LaunchOptionError.
+
+    Volumes are left out: Docker would make those that are not there, and a probe changes nothing.
+    """
     options = {**ALWAYS, **container}
     known = {*VALUES, *SWITCHES, *LISTS, *APART, *LEFT_ALONE}
     strange = sorted(key for key, value in options.items() if key not in known and value)
     if strange:
         raise LaunchOptionError(
-            f"container.{strange[0]}: gpu_visibility does not know this launch option, so it would prove nothing"
+            f"container.{strange[0]}: this launch option is not known; without it nothing of the launch would be proven"
         )
     out: list[str] = []
     for key, flag in VALUES.items():
-        if options.get(key) is not None:
+        if options.get(key) is not None and not str(options[key]).startswith(OF_ANOTHER):
             out += [flag, str(options[key])]
     out += [flag for key, flag in SWITCHES.items() if options.get(key)]
     for key, flag in LISTS.items():
@@ -294,7 +304,7 @@ def launch_arguments(container: Mapping[str, Any], missing: Collection[str] = ()
     for name, value in sorted((options.get("env") or {}).items()):
         out += ["--env", f"{name}={value}"]
     for mount in options.get("mounts") or ():
-        if mount.get("source") not in missing:
+        if mount.get("source") not in missing and mount.get("type") != "volume":
             out += ["--mount", mount_argument(mount)]
     for request in options.get("device_requests") or ():
         out += request_arguments(request)

@@ -136,6 +136,8 @@ def memlock(host: Host) -> Finding:
     """Containers of replicas over several nodes may lock memory, as RDMA needs."""
     if not host.rank_group:
         return not_needed("no replica here spans several nodes")
+    if not host.node.gpus:
+        return not_needed("CPU lab mode: no device here locks memory")
     found = _limits(host).get("memlock")
     if found is None:
         return not_checked("the limit that containers inherit was not read")

@@ -9,6 +9,7 @@ What is there already is never changed; `run_briefly` starts a container of its 
 from __future__ import annotations
 
 import json
+import re
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -131,6 +132,13 @@ class Docker:
                 break
             time.sleep(0.5)
         return said
+
+    def labelled(self, label: str) -> dict[str, str]:
+        """Names and whole ids of running containers with a label ("key=value"); empty when Docker does not answer."""
+        argv = ["docker", "ps", "--no-trunc", "--filter", "label=" + label, "--format", "{{.Names}}\t{{.ID}}"]
+        _status, out, _err = self._run(argv)
+        rows = [line.partition("\t") for line in out.splitlines()]
+        return {name: identity for name, _tab, identity in rows if re.fullmatch("[0-9a-f]{64}", identity)}
 
     def published_ports(self) -> tuple[str | None, str]:
         """Why Docker does not answer (None when it does), and a line a running container: name, tab, ports."""

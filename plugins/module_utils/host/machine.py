@@ -13,10 +13,11 @@ import os
 import re
 import socket
 import struct
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
 from ansible_collections.tandem.vllm.plugins.module_utils import vocabulary
+from ansible_collections.tandem.vllm.plugins.module_utils.containers import LABEL_ENVIRONMENT
 from ansible_collections.tandem.vllm.plugins.module_utils.host.docker import Docker, Runner
 from ansible_collections.tandem.vllm.plugins.module_utils.host.image_python import run_python
 from ansible_collections.tandem.vllm.plugins.module_utils.host_contract import HostFacts, Listener
@@ -38,16 +39,25 @@ class Machine:
     def _path(self, path: str) -> str:
         return os.path.join(self._root, path.lstrip("/"))
 
-    def node_facts(self, image: str, models: Iterable[str], ports: Mapping[int, str]) -> HostFacts:
-        """What judge_node needs. ports: per port the name of Tandem's container that should publish it."""
+    def node_facts(
+        self, image: str, models: Iterable[str], ports: Mapping[int, str], environment: str = ""
+    ) -> HostFacts:
+        """What judge_node needs. ports: per port the name of Tandem's container that should have it."""
         missing, models = self._missing_systemd(), list(models)
         if importlib.util.find_spec("requests") is None:
             missing["Python package requests"] = REQUESTS_REMEDY
         error, published = self._published_ports()
+        # Any of this environment's: where it is not the one that the placement wants there, it makes room for that.
+        ours = self._docker.labelled(f"{LABEL_ENVIRONMENT}={environment}") if environment else {}
         listeners = {}
         for port, container in ports.items():
             owner = published.get(port)
-            found = Listener("container " + owner, None, owner == container) if owner else self._listener(port)
+            # On the host's network nothing is published.
+            found = (
+                Listener("container " + owner, None, owner == container or owner in ours)
+                if owner
+                else self._listener(port, ours.values())
+            )
             if found:
                 listeners[port] = found
         return HostFacts(
@@ -58,6 +68,7 @@ class Machine:
             models={path: self._model_config(path) for path in models},
             listeners=listeners,
             vocabularies={path: self._vocabulary(path) for path in models},
+            rdma_devices=bool(glob.glob(self._path("/dev/infiniband/uverbs*"))),
         )
 
     def builds_in(self, image: str, wanted: vocabulary.Vocabulary) -> bool:
@@ -66,7 +77,7 @@ class Machine:
 
     def gateway_facts(self, port: int, unit: str) -> HostFacts:
         """What judge_gateway needs. unit: the systemd unit whose processes may hold the port."""
-        listener = self._listener(port, unit)
+        listener = self._listener(port, ["/" + unit])
         return HostFacts(
             addresses=self._addresses(),
             missing=self._missing_systemd(),
@@ -89,13 +100,14 @@ class Machine:
                     published[port] = name
         return error, published
 
-    def _addresses(self) -> tuple[str, ...]:
+    def _addresses(self) -> dict[str, str]:
+        """Per address of this host the interface that has it."""
         _status, out, _err = self._run(["ip", "-json", "address", "show"])
         try:
             links: list[dict[str, Any]] = json.loads(out or "[]")
         except ValueError:
             links = []
-        return tuple(a["local"] for link in links for a in link.get("addr_info", []) if "local" in a)
+        return {a["local"]: link["ifname"] for link in links for a in link.get("addr_info", []) if "local" in a}
 
     def _model_config(self, path: str) -> Any:
         """The parsed config.json of a model directory, or a text saying why there is none."""
@@ -116,15 +128,19 @@ class Machine:
         found = {name: _sha256(os.path.join(self._path(path), name)) for name in vocabulary.known_paths()}
         return {name: sha256 for name, sha256 in found.items() if sha256 is not None}
 
-    def _listener(self, port: int, unit: str | None = None) -> Listener | None:
-        """The process that listens on a TCP port on any address but loopback; None when the port is free."""
+    def _listener(self, port: int, ours: Collection[str]) -> Listener | None:
+        """The process that listens on a TCP port on any address but loopback; None when the port is free.
+
+        ours: what the name of our own processes' control group holds, one of it: a systemd unit, ids of containers.
+        """
         inodes = self._listening_inodes(port)
         if not inodes:
             return None
         for pid in sorted(int(os.path.basename(p)) for p in glob.glob(self._path("/proc/[0-9]*"))):
             if inodes & self._socket_inodes(pid):
-                in_unit = unit is not None and f"/{unit}" in self._read("/proc/%d/cgroup" % pid)
-                return Listener(self._read("/proc/%d/comm" % pid).strip() or "a process", pid, in_unit)
+                group = self._read("/proc/%d/cgroup" % pid)
+                is_ours = any(name in group for name in ours)
+                return Listener(self._read("/proc/%d/comm" % pid).strip() or "a process", pid, is_ours)
         return Listener("a process that could not be identified")
 
     def _listening_inodes(self, port: int) -> set[str]:

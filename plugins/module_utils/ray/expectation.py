@@ -12,19 +12,23 @@ from typing import Any
 from ansible_collections.tandem.vllm.plugins.module_utils.problems import Problems
 from ansible_collections.tandem.vllm.plugins.module_utils.ray.values import count
 
-KEYS = ("nodes", "gpus_per_node", "addresses", "version")
+KEYS = ("nodes", "gpus_per_node", "free_gpus", "addresses", "version")
 PER_NODE = "per-node figures are needed: give nodes_text of `ray list nodes --format json`, or `ray status -v`"
 
 
 @dataclass(frozen=True)
 class Expectation:
-    """nodes: how many; gpus: by address; gpus_each: on every node; addresses: of the nodes; version: of Ray."""
+    """nodes: how many; gpus: by address; gpus_each: on every node; addresses: of the nodes; version: of Ray.
+
+    free_gpus: how many in all nothing uses or has reserved.
+    """
 
     nodes: int | None = None
     gpus: Mapping[str, int] = field(default_factory=dict)
     gpus_each: int | None = None
     addresses: tuple[str, ...] = ()
     version: str | None = None
+    free_gpus: int | None = None
 
     def least_nodes(self) -> int:
         """How many nodes there must be at least."""
@@ -59,7 +63,7 @@ def read(given: Mapping[str, Any], problems: Problems) -> Expectation:
         version = None
     # Addresses in the map of GPUs are nodes that must be there.
     names = tuple(dict.fromkeys([*(addresses or []), *by_address]))
-    return Expectation(nodes, by_address, each, names, version)
+    return Expectation(nodes, by_address, each, names, version, _whole(given, "free_gpus", 0, problems))
 
 
 def _whole(given: Mapping[str, Any], key: str, least: int, problems: Problems, name: str = "") -> int | None:
@@ -96,6 +100,7 @@ def compare(expected: Expectation, facts: Mapping[str, Any]) -> Shortfall:
         verb = "are alive" if facts["complete"] else "are in the text, which is cut off"
         short.words.append(f"{alive} of {expected.least_nodes()} nodes {verb}")
     _gpus(expected, facts, nodes, short)
+    _free_gpus(expected, facts, short)
     version = facts["ray_version"]
     if expected.version is not None and version is None:
         short.words.append(f"whether Ray is {expected.version} cannot be told from a text")
@@ -145,6 +150,19 @@ def _gpus(expected: Expectation, facts: Mapping[str, Any], nodes: list[dict[str,
         short.words.append(f"the cluster has {_gpu_count(facts['gpu_total'])}, expected {least}")
     else:
         short.words.append(f"{_gpu_count(facts['gpu_total'])} in all do not tell which node has them; {PER_NODE}")
+
+
+def _free_gpus(expected: Expectation, facts: Mapping[str, Any], short: Shortfall) -> None:
+    free = facts["gpu_free_for_new_pg"]
+    if expected.free_gpus is None or facts["alive"] is None:
+        return
+    if free is None:
+        short.words.append("how many GPUs are free cannot be told")
+    elif free < expected.free_gpus:
+        # An engine's placement group goes shortly after the engine; one that somebody holds does not.
+        held = facts["resources"]["GPU"]["pg_reserved"] if "GPU" in (facts["resources"] or {}) else 0
+        by = f", a placement group holds {count(held)}" if held else ""
+        short.words.append(f"{_gpu_count(free)} free, expected {expected.free_gpus}{by}")
 
 
 def _gpu_count(number: float) -> str:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import yaml
 from ansible_collections.tandem.vllm.plugins.module_utils.bundle.packages import GATEWAY_PACKAGE
+from ansible_collections.tandem.vllm.plugins.module_utils.contract import TOPOLOGIES
 from ansible_collections.tandem.vllm.plugins.module_utils.placement import DEFAULT_GATEWAY_PORT, GATEWAY_UNIT
 from ansible_collections.tandem.vllm.tests.unit.house.tree import ROOT
 
@@ -20,3 +21,8 @@ def test_the_gateways_unit_and_port() -> None:
 def test_what_a_bundle_fetches_is_what_the_gateway_installs() -> None:
     role = yaml.safe_load((ROOT / "roles/nginx_gateway/vars/main.yml").read_text())
     assert role["__nginx_gateway_distributions"]["Debian"]["package"] == GATEWAY_PACKAGE
+
+
+def test_the_role_offers_every_topology() -> None:
+    spec = yaml.safe_load((ROOT / "roles/contract/meta/argument_specs.yml").read_text())
+    assert spec["argument_specs"]["main"]["options"]["contract_topology"]["choices"] == sorted(TOPOLOGIES)

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from ansible_collections.tandem.vllm.plugins.module_utils.containers import (
+    Launch,
     besides,
     device_requests,
     node_containers,
@@ -41,20 +42,19 @@ PLACEMENT = Placement("site", {"gpu1": Node("10.0.0.1"), "gpu2": Node("10.0.0.2"
 
 
 def container(service: Service, key: str = KEY) -> dict[str, Any]:
-    return replica_container(PLACEMENT, service, service.replicas[0], IMAGE, key, "/etc/tandem/engine.key")
+    launch = Launch(IMAGE, key, "/etc/tandem/engine.key")
+    return replica_container(PLACEMENT, service, service.replicas[0], launch)
 
 
 def test_what_the_model_asks_for_is_in_the_environment_and_yields_to_the_service() -> None:
-    options = replica_container(
-        PLACEMENT, GPU, GPU.replicas[0], IMAGE, KEY, "/k", {"TIKTOKEN_ENCODINGS_BASE": "/v", "NCCL_DEBUG": "INFO"}
-    )
+    asked = {GPU.model.path: {"TIKTOKEN_ENCODINGS_BASE": "/v", "NCCL_DEBUG": "INFO"}}
+    options = replica_container(PLACEMENT, GPU, GPU.replicas[0], Launch(IMAGE, KEY, "/k", asked))
     assert (options["env"]["TIKTOKEN_ENCODINGS_BASE"], options["env"]["NCCL_DEBUG"]) == ("/v", "WARN")
 
 
 def test_each_model_has_its_own_environment() -> None:
-    asked = node_containers(
-        PLACEMENT, "gpu1", IMAGE, KEY, "/k", {GPU.model.path: {"A": "1"}, CPU.model.path: {"B": "1"}}
-    )
+    variables_of = {GPU.model.path: {"A": "1"}, CPU.model.path: {"B": "1"}}
+    asked = node_containers(PLACEMENT, "gpu1", Launch(IMAGE, KEY, "/k", variables_of))
     variables = {options["name"]: [name for name in "AB" if name in options["env"]] for options in asked}
     assert variables == {GPU.replicas[0].container: ["A"], CPU.replicas[0].container: ["B"]}
 
@@ -80,7 +80,7 @@ def test_container_with_gpus() -> None:
             'VLLM_API_KEY="$(cat /run/tandem/engine.key)" && export VLLM_API_KEY && exec "$@"',
             "sh",
         ],
-        "command": serve_argv(GPU, GPU.replicas[0]),
+        "command": serve_argv(PLACEMENT, GPU, GPU.replicas[0], "gpu1"),
         "env": {
             "DO_NOT_TRACK": "1",
             "HF_HUB_OFFLINE": "0",
@@ -97,11 +97,14 @@ def test_container_with_gpus() -> None:
                 "read_only": True,
             },
         ],
+        "init": True,
         "published_ports": ["10.0.0.1:8000:8000"],
         "device_requests": [{"driver": "nvidia", "count": 0, "device_ids": ["2", "GPU-9f"], "capabilities": [["gpu"]]}],
         "shm_size": "16g",
         "memory": "200g",
         "cpus": 8.0,
+        "restart_policy": "unless-stopped",
+        "state": "started",
         "labels": {"tandem.environment": "site", "tandem.service": "chat", "tandem.replica": "chat-gpu1"},
     }
 
@@ -154,12 +157,11 @@ def test_the_key_is_nowhere_but_changes_the_container() -> None:
 
 
 def test_one_key_has_another_label_in_each_service_and_environment() -> None:
+    elsewhere = replace(PLACEMENT, environment="other")
     labels = {
         container(GPU)["labels"]["tandem.engine_key"],
         container(CPU)["labels"]["tandem.engine_key"],
-        replica_container(replace(PLACEMENT, environment="other"), GPU, GPU.replicas[0], IMAGE, KEY, "/k")["labels"][
-            "tandem.engine_key"
-        ],
+        replica_container(elsewhere, GPU, GPU.replicas[0], Launch(IMAGE, KEY, "/k"))["labels"]["tandem.engine_key"],
     }
     assert len(labels) == 3
 
@@ -170,7 +172,7 @@ def test_release_label() -> None:
 
 def test_containers_of_a_node() -> None:
     names = {
-        node: [c["name"] for c in node_containers(PLACEMENT, node, IMAGE, KEY, "/k")]
+        node: [c["name"] for c in node_containers(PLACEMENT, node, Launch(IMAGE, KEY, "/k"))]
         for node in ("gpu1", "gpu2", "gpu3")
     }
     assert names == {"gpu1": ["tandem-chat-gpu1", "tandem-tiny-gpu1"], "gpu2": ["tandem-chat-gpu2"], "gpu3": []}

@@ -16,14 +16,21 @@ from ansible_collections.tandem.vllm.plugins.module_utils.host_contract import (
     model_environments,
     to_ask_for,
 )
-from ansible_collections.tandem.vllm.plugins.module_utils.placement import Model, Node, Placement, Replica, Service
+from ansible_collections.tandem.vllm.plugins.module_utils.placement import (
+    Model,
+    Network,
+    Node,
+    Placement,
+    Replica,
+    Service,
+)
 from ansible_collections.tandem.vllm.plugins.module_utils.problems import Problem
 from ansible_collections.tandem.vllm.plugins.module_utils.vocabulary import FAMILIES, URL
 
 REF = "sha256:" + "ab" * 32
 GPUS = tuple(str(n) for n in range(16))
 GOOD = HostFacts(
-    addresses=("127.0.0.1", "10.0.0.1"),
+    addresses={"127.0.0.1": "lo", "10.0.0.1": "eth0"},
     image_present=True,
     models={"/models/big": {"num_attention_heads": 40, "num_key_value_heads": 8}},
 )
@@ -51,7 +58,7 @@ def test_a_good_node() -> None:
 
 
 def test_a_node_without_replicas_needs_no_model() -> None:
-    facts = replace(GOOD, addresses=("10.0.0.2",), models={})
+    facts = replace(GOOD, addresses={"10.0.0.2": "eth0"}, models={})
     assert judge_node(placement(), "gpu2", facts, {"ref": REF}).found == []
 
 
@@ -77,7 +84,7 @@ NO_IMAGE = Problem(
             ),
         ),
         (
-            replace(GOOD, addresses=("127.0.0.1", "10.0.0.7")),
+            replace(GOOD, addresses={"127.0.0.1": "lo", "10.0.0.7": "eth0"}),
             Problem(
                 "gpu1: tandem_address",
                 "'10.0.0.1'",
@@ -112,6 +119,14 @@ NO_IMAGE = Problem(
 )
 def test_a_node_with_one_fault(facts: HostFacts, problem: Problem | None) -> None:
     assert judge(facts) == ([problem] if problem else [])
+
+
+@pytest.mark.parametrize(("nodes", "taken"), [(("gpu1", "gpu2"), True), (("gpu2", "gpu1"), False)])
+def test_the_port_of_a_rank_group_is_on_its_first_node(nodes: tuple[str, ...], taken: bool) -> None:
+    service = Service("chat", Model("/models/big", "big"), (Replica("chat-x2", nodes, 8, 1, "ray"),))
+    grouped = replace(placement(), services=(service,))
+    found = judge_node(grouped, "gpu1", replace(GOOD, listeners={8000: Listener("python3", 4242)}), {"ref": REF}).found
+    assert [problem.variable for problem in found] == ["gpu1: tandem_services[chat].port"] * taken
 
 
 def test_an_image_that_comes_from_the_archive() -> None:
@@ -189,7 +204,7 @@ def test_gateway() -> None:
     assert judge_gateway("gw", "10.0.0.1", 8080, GOOD).found == []
     ours = replace(GOOD, listeners={8080: Listener("nginx", 7, True)})
     assert judge_gateway("gw", "10.0.0.1", 8080, ours).found == []
-    facts = HostFacts(("10.0.0.9",), {"systemd": "Use one"}, listeners={8080: Listener("nginx", 7)})
+    facts = HostFacts({"10.0.0.9": "eth0"}, {"systemd": "Use one"}, listeners={8080: Listener("nginx", 7)})
     assert judge_gateway("gw", "10.0.0.1", 8080, facts).found == [
         Problem("gw: systemd", "'missing'", "is needed on this host", "Use one"),
         Problem(
@@ -251,3 +266,33 @@ def test_who_sets_the_variable_is_asked_for_nothing() -> None:
 def test_a_model_that_is_sent_whole_is_not_judged_yet() -> None:
     facts = replace(GOOD, models={"/models/big": "no such directory on the node"})
     assert judge(facts, models_to_come=["/models/big"]) == []
+
+
+NO_RDMA = Problem(
+    "gpu1: tandem_network.rdma",
+    "True",
+    "the node has no RDMA device: /dev/infiniband holds no uverbs file",
+    "Load the driver of its RDMA network card ('ibv_devices' lists what works), or leave out rdma",
+)
+
+
+@pytest.mark.parametrize(
+    ("rdma", "gpus", "nodes", "devices", "refused"),
+    [
+        (True, GPUS[:4], ("gpu1", "gpu2"), False, True),
+        (True, GPUS[:4], ("gpu2", "gpu1"), False, True),
+        (True, GPUS[:4], ("gpu1", "gpu2"), True, False),
+        (True, GPUS[:4], ("gpu1",), False, False),
+        (True, (), ("gpu1", "gpu2"), False, False),
+        (False, GPUS[:4], ("gpu1", "gpu2"), False, False),
+        (None, GPUS[:4], ("gpu1", "gpu2"), False, False),
+    ],
+)
+def test_rdma_needs_devices(
+    rdma: bool | None, gpus: tuple[str, ...], nodes: tuple[str, ...], devices: bool, refused: bool
+) -> None:
+    service = Service("chat", Model("/models/big", "big"), (Replica("chat-x", nodes, 8),))
+    hosts = {"gpu1": Node("10.0.0.1", gpus), "gpu2": Node("10.0.0.2", gpus)}
+    placed = Placement("site", hosts, (service,), network=Network(rdma=rdma))
+    found = judge_node(placed, "gpu1", replace(GOOD, rdma_devices=devices), {"ref": REF}).found
+    assert found == ([NO_RDMA] if refused else [])

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 
+import pytest
 from ansible_collections.tandem.vllm.plugins.module_utils.placement import (
     Model,
     Node,
@@ -52,7 +53,7 @@ def test_record() -> None:
                 "container": "tandem-chat-gpu1",
                 "image": IMAGE,
                 "service_release": service_release(CHAT, IMAGE),
-                "argv": serve_argv(CHAT, first),
+                "argv": serve_argv(PLACEMENT, CHAT, first, "gpu1"),
                 "vllm_version": "0.25.1",
                 "kv_cache_tokens": 701168,
             },
@@ -61,7 +62,7 @@ def test_record() -> None:
                 "container": "tandem-chat-gpu2",
                 "image": IMAGE,
                 "service_release": service_release(CHAT, IMAGE),
-                "argv": serve_argv(CHAT, second),
+                "argv": serve_argv(PLACEMENT, CHAT, second, "gpu2"),
                 "vllm_version": None,
                 "kv_cache_tokens": None,
             },
@@ -111,3 +112,46 @@ def test_rows() -> None:
             "state": "not asked",
         },
     ]
+
+
+GROUP = Replica("chat-gpu1-x2", ("gpu1", "gpu2"), 2, 2, "mp")
+WIDE = Service("chat", Model("/models/big", "big-chat"), (GROUP,))
+ON_GPUS = {"gpu1": Node("10.0.0.1", ("0", "1")), "gpu2": Node("10.0.0.2", ("2", "3"))}
+SAID = {"gpu1": [{"container": "tandem-chat-gpu1-x2", "state": "ready", "vllm_version": "0.25.1"}]}
+
+
+def test_record_of_a_rank_group() -> None:
+    """One entry, with what its first node runs and says."""
+    placement = Placement("site", ON_GPUS, (WIDE,))
+    made = "sha256:" + "ef" * 32
+    record = release_record(placement, IMAGE, SAID, launched={"gpu1": made, "gpu2": IMAGE})
+    assert record["replicas"] == [
+        {
+            "replica": "chat-gpu1-x2",
+            "container": "tandem-chat-gpu1-x2",
+            "image": made,
+            "service_release": service_release(WIDE, made),
+            "argv": serve_argv(placement, WIDE, GROUP, "gpu1"),
+            "vllm_version": "0.25.1",
+            "kv_cache_tokens": None,
+        }
+    ]
+    assert "--node-rank=0" in record["replicas"][0]["argv"]
+
+
+@pytest.mark.parametrize(
+    ("nodes", "gpus"),
+    [(ON_GPUS, "0, 1; 2, 3"), ({name: Node(node.address) for name, node in ON_GPUS.items()}, "none (CPU)")],
+)
+def test_row_of_a_rank_group(nodes: dict[str, Node], gpus: str) -> None:
+    (row,) = replica_rows(Placement("site", nodes, (WIDE,)), SAID)
+    assert row == {
+        "service": "chat",
+        "model": "big-chat",
+        "replica": "chat-gpu1-x2",
+        "node": "gpu1, gpu2",
+        "gpus": gpus,
+        "vllm": "0.25.1",
+        "kv_tokens": "?",
+        "state": "ready",
+    }

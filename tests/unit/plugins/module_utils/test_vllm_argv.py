@@ -7,11 +7,13 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from ansible_collections.tandem.vllm.plugins.module_utils.placement import Model, Replica, Service
+from ansible_collections.tandem.vllm.plugins.module_utils.placement import Model, Node, Placement, Replica, Service
 from ansible_collections.tandem.vllm.plugins.module_utils.vllm_argv import flag_name, flag_owner, flags, serve_argv
 
 CPU = Replica("chat-node1", ("node1",))
 SERVICE = Service("chat", Model("/models/tiny", "tiny-chat", "5ede1c97"), (CPU,))
+NODES = {name: Node(f"10.0.0.{number}") for number, name in enumerate(("node1", "node2", "gpu1"), 1)}
+PLACEMENT = Placement("site", NODES, (SERVICE,))
 ENGINE = {
     "max_model_len": 8192,
     "gpu_memory_utilization": 0.9,
@@ -24,7 +26,7 @@ ENGINE = {
 
 def test_argv_on_cpu() -> None:
     service = replace(SERVICE, engine={"max_model_len": 2048}, extra_args={"disable_log_stats": True})
-    assert serve_argv(service, replace(CPU, port=8001)) == [
+    assert serve_argv(PLACEMENT, service, replace(CPU, port=8001), "node1") == [
         "vllm",
         "serve",
         "/models/tiny",
@@ -39,7 +41,7 @@ def test_argv_on_cpu() -> None:
 
 def test_argv_on_four_gpus() -> None:
     replica = Replica("chat-gpu1", ("gpu1",), 4, gpus=("0", "1", "2", "3"))
-    assert serve_argv(replace(SERVICE, engine=ENGINE), replica)[6:] == [
+    assert serve_argv(PLACEMENT, replace(SERVICE, engine=ENGINE), replica, "gpu1")[6:] == [
         "--tensor-parallel-size=4",
         "--distributed-executor-backend=mp",
         "--no-enable-prefix-caching",
@@ -52,19 +54,70 @@ def test_argv_on_four_gpus() -> None:
 
 def test_argv_with_pipeline_parallel() -> None:
     replica = Replica("chat-gpu1", ("gpu1",), 1, 2, "ray", gpus=("0", "1"))
-    assert serve_argv(SERVICE, replica)[6:] == [
+    assert serve_argv(PLACEMENT, SERVICE, replica, "gpu1")[6:] == [
         "--tensor-parallel-size=1",
         "--pipeline-parallel-size=2",
         "--distributed-executor-backend=ray",
     ]
 
 
+GROUP = Replica("chat-node2-x2", ("node2", "node1"), 4, 2, "ray", 8001)
+COMMON = [
+    "vllm",
+    "serve",
+    "/models/tiny",
+    "--served-model-name=tiny-chat",
+    # In its hosts' network a rank group listens on one private address: the first node's.
+    "--host=10.0.0.2",
+    "--port=8001",
+]
+
+
+def test_argv_of_a_rank_group_with_ray() -> None:
+    service = replace(SERVICE, engine={"max_model_len": 2048})
+    assert serve_argv(PLACEMENT, service, GROUP, "node2") == [
+        *COMMON,
+        "--tensor-parallel-size=4",
+        "--pipeline-parallel-size=2",
+        "--distributed-executor-backend=ray",
+        "--max-model-len=2048",
+    ]
+
+
+def test_argv_of_a_rank_group_over_tensor_parallel_alone() -> None:
+    replica = replace(GROUP, tensor_parallel=8, pipeline_parallel=1)
+    assert serve_argv(PLACEMENT, SERVICE, replica, "node2") == [
+        *COMMON,
+        "--tensor-parallel-size=8",
+        "--distributed-executor-backend=ray",
+    ]
+
+
+@pytest.mark.parametrize(("node", "rank", "headless"), [("node2", 0, []), ("node1", 1, ["--headless"])])
+def test_argv_of_a_rank_group_without_ray(node: str, rank: int, headless: list[str]) -> None:
+    """Each node runs it; only the first has an API."""
+    service = replace(SERVICE, extra_args={"seed_all": 1})
+    assert serve_argv(PLACEMENT, service, replace(GROUP, executor="mp"), node) == [
+        *COMMON,
+        "--tensor-parallel-size=4",
+        "--pipeline-parallel-size=2",
+        "--distributed-executor-backend=mp",
+        "--nnodes=2",
+        f"--node-rank={rank}",
+        "--master-addr=10.0.0.2",
+        "--master-port=6387",
+        *headless,
+        "--seed-all=1",
+    ]
+
+
 def test_argv_does_not_depend_on_the_order_of_settings() -> None:
     extra = {"z": {"b": 1, "a": {"d": 1, "c": 2}}, "a": 1}
     turned = {"a": 1, "z": {"a": {"c": 2, "d": 1}, "b": 1}}
-    one = serve_argv(replace(SERVICE, engine=ENGINE, extra_args=extra), CPU)
-    other = serve_argv(replace(SERVICE, engine=dict(reversed(ENGINE.items())), extra_args=turned), CPU)
-    assert one == other
+    given = replace(SERVICE, engine=ENGINE, extra_args=extra)
+    again = replace(SERVICE, engine=dict(reversed(ENGINE.items())), extra_args=turned)
+    one = serve_argv(PLACEMENT, given, CPU, "node1")
+    assert one == serve_argv(PLACEMENT, again, CPU, "node1")
     assert one[-2:] == ["--a=1", '--z={"a":{"c":2,"d":1},"b":1}']
 
 

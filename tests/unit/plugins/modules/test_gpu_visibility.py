@@ -292,7 +292,7 @@ def test_nothing_is_started_where_it_cannot_work(
 @pytest.mark.parametrize(
     ("more", "said"),
     [
-        ({"container": {"privileged": True}}, "container.privileged: gpu_visibility does not know this launch option"),
+        ({"container": {"privileged": True}}, "container.privileged: this launch option is not known"),
         ({"container": {"image": None}}, "container.image = not set: the launch image is needed"),
         ({"timeout": 0}, "timeout = 0: must be 1 second or more."),
     ],

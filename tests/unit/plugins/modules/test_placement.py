@@ -75,6 +75,7 @@ def test_placement(capsys: pytest.CaptureFixture[str]) -> None:
                 "environment": {},
             }
         ],
+        "network": {"gbit": None, "latency_us": None, "rdma": None, "minimum_gbit": None},
     }
     assert result["release"] == release(Placement.from_dict(result["placement"]), IMAGE)
 
@@ -138,4 +139,55 @@ def test_archive_that_is_no_path(capsys: pytest.CaptureFixture[str], archive: An
 
 def test_unknown_topology(capsys: pytest.CaptureFixture[str]) -> None:
     _status, result = run(capsys, arguments(topology="ring"))
-    assert result["msg"] == "value of topology must be one of: dual_replica, got: ring"
+    assert result["msg"] == "value of topology must be one of: dual_replica, ray_tp, ray_tp_pp, got: ring"
+
+
+TWO_NODES = [{"name": f"gpu{n}", "address": f"10.0.0.{n}", "gpus": {"count": 2}, "port": 8080} for n in (1, 2)]
+
+
+@pytest.mark.parametrize(
+    ("options", "sizes"),
+    [
+        ({"topology": "ray_tp"}, (4, 1, "ray")),
+        ({"topology": "ray_tp_pp"}, (2, 2, "ray")),
+        ({"topology": "ray_tp_pp", "executor": "mp", "nodes_per_replica": 2}, (2, 2, "mp")),
+    ],
+)
+def test_a_replica_over_nodes(
+    capsys: pytest.CaptureFixture[str], options: dict[str, Any], sizes: tuple[int, int, str]
+) -> None:
+    status, result = run(capsys, arguments(nodes=TWO_NODES, **options))
+    assert status == 0
+    assert result["placement"]["services"][0]["replicas"] == [
+        {
+            "name": "chat-gpu1-x2",
+            "nodes": ["gpu1", "gpu2"],
+            "tensor_parallel": sizes[0],
+            "pipeline_parallel": sizes[1],
+            "executor": sizes[2],
+            "port": 8000,
+            "gpus": [],
+        }
+    ]
+
+
+def test_how_it_is_spread_is_checked(capsys: pytest.CaptureFixture[str]) -> None:
+    _status, result = run(capsys, arguments(nodes=TWO_NODES, nodes_per_replica="all", executor="slurm"))
+    assert [p.partition(":")[0] for p in result["problems"]] == [
+        "tandem_executor = 'slurm'",
+        "tandem_nodes_per_replica = 'all'",
+    ]
+
+
+def test_the_network(capsys: pytest.CaptureFixture[str]) -> None:
+    stated = {"gbit": 100, "rdma": True, "minimum_gbit": 80.5}
+    _status, result = run(capsys, arguments(network=stated))
+    assert result["placement"]["network"] == {"gbit": 100.0, "latency_us": None, "rdma": True, "minimum_gbit": 80.5}
+
+
+def test_the_network_is_checked(capsys: pytest.CaptureFixture[str]) -> None:
+    status, result = run(capsys, arguments(network={"gbit": "fast"}))
+    assert (status, result["problems"]) == (
+        1,
+        ["tandem_network.gbit = 'fast': must be a number above zero. Correct the value in the inventory."],
+    )

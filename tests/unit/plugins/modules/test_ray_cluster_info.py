@@ -56,7 +56,7 @@ class Host:
         if command[:3] == ["docker", "container", "inspect"]:
             state = {"Status": "running", "ExitCode": 0, "StartedAt": "", "OOMKilled": False, "Error": ""}
             return (
-                (0, json.dumps([{"State": state, "RestartCount": 0}]), "")
+                (0, json.dumps([{"Id": "ab" * 32, "State": state, "RestartCount": 0}]), "")
                 if self.there
                 else (1, "", "No such container")
             )

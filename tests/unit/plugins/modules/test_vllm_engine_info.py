@@ -60,7 +60,7 @@ class Host:
         if self.state is None:
             return 1, "[]", "no such container"
         state = {"Status": "running", "ExitCode": 0, "StartedAt": "", "OOMKilled": False, "Error": "", **self.state}
-        return 0, json.dumps([{"State": state, "RestartCount": self.restarts}]), ""
+        return 0, json.dumps([{"Id": "ab" * 32, "State": state, "RestartCount": self.restarts}]), ""
 
     def client(self, url: str, key: str, timeout: float) -> Host:
         self.asked.append((url, key))
@@ -201,6 +201,20 @@ def test_not_running(
     host.state, host.log = state, log
     result = told(capsys, host)
     assert (result["state"], result["cause"], result["failed_before"]) == (told_state, cause, None)
+    assert host.asked == []
+
+
+def test_made_and_not_started(capsys: pytest.CaptureFixture[str], host: Host) -> None:
+    """As a rank group's is until all nodes are ready for it: nothing has failed."""
+    host.state = {"Status": "created"}
+    assert told(capsys, host) == {
+        "container": "tandem-chat-a",
+        "state": "starting",
+        "progress": "not started yet",
+        "last_log_line": "",
+        "restarts": 0,
+        "failed_before": None,
+    }
     assert host.asked == []
 
 

@@ -185,7 +185,10 @@ def test_launch_arguments() -> None:
         "shm_size": "16g",
         "memory": None,
         "cpus": 8.0,
+        "init": True,
         "ulimits": ["memlock:-1:-1"],
+        "devices": ["/dev/infiniband:/dev/infiniband:rwm"],
+        "capabilities": ["IPC_LOCK"],
     }
     assert pure.launch_arguments(container, ["/etc/tandem/engine.key"]) == [
         "--cpus",
@@ -193,6 +196,10 @@ def test_launch_arguments() -> None:
         "--shm-size",
         "16g",
         "--init",
+        "--cap-add",
+        "IPC_LOCK",
+        "--device",
+        "/dev/infiniband:/dev/infiniband:rwm",
         "--security-opt",
         "no-new-privileges:true",
         "--ulimit",
@@ -214,12 +221,50 @@ def test_launch_arguments() -> None:
     assert pure.by_hand(container, []).endswith(f"--entrypoint nvidia-smi {IMAGE} -L")
 
 
+def test_a_container_of_a_rank_group_is_probed_by_itself() -> None:
+    """Neither the namespaces nor the folder of the Ray container, which need not be there yet."""
+    beside = "container:tandem-chat-a-x2.ray"
+    container = {
+        "image": IMAGE,
+        "group": "chat-a-x2",
+        "network_mode": beside,
+        "ipc_mode": beside,
+        "pid_mode": beside,
+        "init": False,
+        "state": "present",
+        "restart_policy": "no",
+        "mounts": [{"type": "volume", "source": "tandem-chat-a-x2.ray", "target": "/r"}],
+        "device_requests": [REQUEST],
+    }
+    assert pure.launch_arguments(container) == [
+        "--security-opt",
+        "no-new-privileges:true",
+        "--gpus",
+        'driver=nvidia,"device=0,1"',
+    ]
+    shareable = {
+        "image": IMAGE,
+        "ipc_mode": "shareable",
+        "init": True,
+        "group": "a",
+        "leads": True,
+        "address": "10.0.0.1",
+    }
+    assert pure.launch_arguments({**shareable, "expect": {"nodes": 2}}) == [
+        "--ipc",
+        "shareable",
+        "--init",
+        "--security-opt",
+        "no-new-privileges:true",
+    ]
+
+
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        ({"privileged": True}, "container.privileged: gpu_visibility does not know this launch option"),
-        ({"volumes": ["a:/b"]}, "container.volumes: gpu_visibility does not know"),
-        ({"mounts": [{"type": "volume", "source": "v", "target": "/v"}]}, "container.mounts: type = volume is not"),
+        ({"privileged": True}, "container.privileged: this launch option is not known"),
+        ({"volumes": ["a:/b"]}, "container.volumes: this launch option is not known"),
+        ({"mounts": [{"type": "npipe", "source": "v", "target": "/v"}]}, "container.mounts: type = npipe is not"),
         ({"mounts": [{"type": "bind", "source": "/", "target": "/v", "propagation": "x"}]}, "mounts: propagation is"),
         ({"device_requests": [{**REQUEST, "capabilities": [["tpu"]]}]}, "capabilities must be one list"),
         ({"device_requests": [{**REQUEST, "options": {"a": "b"}}]}, "device_requests: options is not known"),

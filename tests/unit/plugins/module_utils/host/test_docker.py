@@ -13,6 +13,7 @@ from ansible_collections.tandem.vllm.plugins.module_utils.host.docker import Con
 
 INSPECTED = [
     {
+        "Id": "ab" * 32,
         "Name": "/tandem-chat-node1",
         "RestartCount": 3,
         "State": {

@@ -44,6 +44,7 @@ class Host:
             "ip": (0, ADDRESSES, ""),
             "ps": (0, "", ""),
             "image": (0, "sha256:ab\n", ""),
+            "container": (1, "[]", "Error: No such container"),
         }
         self.asked: list[list[str]] = []
         self.write("/run/systemd/system/x", "")
@@ -96,7 +97,7 @@ def test_a_good_node(host: Host) -> None:
     host.write("/models/big/config.json", '{"num_attention_heads": 40}')
     facts = host.machine.node_facts("vllm:1", ["/models/big"], {8000: "tandem-chat-a"})
     assert facts == HostFacts(
-        addresses=("127.0.0.1", "::1", "10.0.0.1"),
+        addresses={"127.0.0.1": "lo", "::1": "lo", "10.0.0.1": "eth0"},
         image_present=True,
         models={"/models/big": {"num_attention_heads": 40}},
         vocabularies={"/models/big": {}},
@@ -120,6 +121,16 @@ def test_a_bare_host(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
         models={"/models/big": "no such directory on the node"},
         vocabularies={"/models/big": {}},
     )
+
+
+@pytest.mark.parametrize(
+    ("files", "found"),
+    [(["uverbs0", "rdma_cm"], True), (["rdma_cm"], False), (["issm0", "uverbs11"], True), ([], False)],
+)
+def test_rdma_devices(host: Host, files: list[str], found: bool) -> None:
+    for name in files:
+        host.write(f"/dev/infiniband/{name}", "")
+    assert host.machine.node_facts("sha256:ab", [], {}).rdma_devices is found
 
 
 def test_vocabularies(host: Host) -> None:
@@ -150,13 +161,13 @@ def test_an_image_is_asked_for_its_vocabulary(host: Host, status: int, built_in:
 def test_a_gateway_needs_no_docker(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     host.answers = {"ip": (0, ADDRESSES, "")}
-    assert host.machine.gateway_facts(8080, UNIT) == HostFacts(("127.0.0.1", "::1", "10.0.0.1"))
+    assert host.machine.gateway_facts(8080, UNIT) == HostFacts({"127.0.0.1": "lo", "::1": "lo", "10.0.0.1": "eth0"})
 
 
 @pytest.mark.parametrize("out", ["", "[]", "no json"])
 def test_addresses_that_cannot_be_read(host: Host, out: str) -> None:
     host.answers["ip"] = (0, out, "")
-    assert host.machine.gateway_facts(8080, UNIT).addresses == ()
+    assert host.machine.gateway_facts(8080, UNIT).addresses == {}
 
 
 def test_an_image_that_is_not_there(host: Host) -> None:
@@ -287,3 +298,22 @@ def test_a_process_on_a_replicas_port(host: Host) -> None:
     host.process(42, "python3", [501])
     facts = host.machine.node_facts("i", [], {8000: "tandem-chat-a", 8001: "tandem-chat-b"})
     assert facts.listeners == {8000: Listener("python3", 42, False)}
+
+
+ID = "ab" * 32
+
+
+@pytest.mark.parametrize(
+    ("group", "ours"),
+    [(f"docker-{ID}.scope", True), (f"docker-{'cd' * 32}.scope", False), ("cron.service", False)],
+    ids=["our container", "another container", "no container"],
+)
+def test_a_container_on_the_hosts_network(host: Host, group: str, ours: bool) -> None:
+    """It publishes nothing: its processes tell. Any of the environment's will do: it makes room for the other."""
+    host.answers["ps"] = (0, f"tandem-chat-b-x2\t{ID}\n", "")
+    host.socket(ANY4, P8000, 501)
+    host.process(42, "vllm", [501], group)
+    facts = host.machine.node_facts("i", [], {8000: "tandem-chat-a-x2"}, "lab")
+    assert facts.listeners == {8000: Listener("vllm", 42, ours)}
+    label = ["--no-trunc", "--filter", "label=tandem.environment=lab", "--format", "{{.Names}}\t{{.ID}}"]
+    assert ["docker", "ps", *label] in host.asked

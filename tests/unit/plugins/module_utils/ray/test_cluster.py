@@ -218,6 +218,29 @@ def test_verdicts_of_a_status(given: str, expected: Expectation, ready: bool, be
     assert (found["verdict"][: len(begin)], found["ready"]) == (begin, ready)
 
 
+@pytest.mark.parametrize(
+    ("status", "wanted", "missing"),
+    [
+        ("status-gpu-idle.txt", 1, []),
+        ("status-gpu-idle.txt", 2, ["1 GPU free, expected 2"]),
+        # With a placement group that somebody has left behind, and with an engine's.
+        ("status-gpu-stale-group.txt", 1, ["0 GPUs free, expected 1, a placement group holds 1"]),
+        ("status-gpu-held.txt", 1, ["0 GPUs free, expected 1, a placement group holds 1"]),
+        ("status-gpu-held.txt", 0, []),
+        (V1, 2, []),
+        (V1, 3, ["2 GPUs free, expected 3, a placement group holds 1"]),
+    ],
+)
+def test_free_gpus(status: str, wanted: int, missing: list[str]) -> None:
+    found = facts(status, None, Expectation(free_gpus=wanted))
+    assert (found["missing"], found["ready"]) == (missing, not missing)
+
+
+def test_a_list_does_not_tell_what_is_free() -> None:
+    found = facts(None, TWO, Expectation(free_gpus=2))
+    assert (found["missing"], found["ready"]) == (["how many GPUs are free cannot be told"], False)
+
+
 def test_a_report_that_is_behind() -> None:
     found = facts(V1, listed((HEAD, 2.0, "ALIVE"), (WORKER, 4.0, "ALIVE")), Expectation(2))
     assert (found["ready"], found["retryable"]) == (False, True)
@@ -280,6 +303,7 @@ def test_unreachable_names_all_that_was_expected() -> None:
     [
         ({}, Expectation()),
         ({"nodes": "2", "gpus_per_node": "4"}, Expectation(2, gpus_each=4)),
+        ({"free_gpus": "8"}, Expectation(free_gpus=8)),
         (
             {
                 "gpus_per_node": {"10.0.0.1": "4", "10.0.0.2": 2},
@@ -304,8 +328,9 @@ def test_expectations(given: dict[str, Any], expected: Expectation) -> None:
         ({"gpus_per_node": "many"}, "expect.gpus_per_node", "must be a whole number from 0"),
         ({"gpus_per_node": {"10.0.0.1": -1}}, "expect.gpus_per_node.10.0.0.1", "must be a whole number from 0"),
         ({"addresses": "10.0.0.1"}, "expect.addresses", "must be a list of addresses"),
+        ({"free_gpus": -1}, "expect.free_gpus", "must be a whole number from 0"),
         ({"version": 2.6}, "expect.version", "must be a text such as '2.49.1'"),
-        ({"node": 2}, "expect.node", "unknown key; allowed are addresses, gpus_per_node, nodes, version"),
+        ({"node": 2}, "expect.node", "unknown key; allowed are addresses, free_gpus, gpus_per_node, nodes, version"),
     ],
 )
 def test_bad_expectations(given: dict[str, Any], variable: str, wanted: str) -> None:
